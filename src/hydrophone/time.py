@@ -187,8 +187,9 @@ def add_time(t: int | Ints, d: int | Ints) -> int | Ints:
     """
     if isinstance(t, np.ndarray) or isinstance(d, np.ndarray):
         return _add_arrays(np.asarray(t, np.int64), np.asarray(d, np.int64))
-    fixed = next((x for x in (t, d) if x in (MIN_TIME, MAX_TIME)), None)
-    return _clamp(t + d) if fixed is None else fixed
+    if t in (MIN_TIME, MAX_TIME):
+        return t
+    return d if d in (MIN_TIME, MAX_TIME) else _clamp(t + d)
 
 
 def _add_arrays(t: Ints, d: Ints) -> Ints:
@@ -315,7 +316,7 @@ class Timebase:
         >>> Timebase.every("50Hz", origin="1970-01-01T00:00:01")
         Timebase(period=Fraction(20000000, 1), origin=1000000000)
         """
-        return cls(period(spacing), _instant_of(origin))
+        return cls(period(spacing), instant(origin))
 
     @property
     def _grid(self) -> tuple[int, int, int]:
@@ -571,9 +572,6 @@ class Timebases:
 
 def _operand(x: Index | Ints) -> int | Ints:
     return x if isinstance(x, np.ndarray) and x.ndim else operator.index(x)
-
-
-_instant_of = instant  # `Timebase.every` calls it from a class that has a method of that name.
 
 
 def _nanoseconds(what: str, value: Duration, *, rates: bool = False) -> Fraction:
