@@ -1,0 +1,217 @@
+"""Sorted runs: the few array primitives on (slot, time) pairs that kernels share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from hydrophone.errors import ParameterError
+
+__all__ = ["intersect_runs", "ranges", "search", "stable_order"]
+
+Ints = NDArray[np.int64]
+
+# Counting sort needs an array over all slots; above this many slots per row it no longer pays.
+_SLOTS_PER_ROW = 4
+
+
+def ranges(starts: Ints, lengths: Ints) -> Ints:
+    """Return ``arange(start, start + length)`` of every run, one after the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([5, 0, 9]), np.array([2, 0, 3]))
+    array([ 5,  6,  9, 10, 11])
+    """
+    before = np.cumsum(lengths) - lengths
+    positions: Ints = np.arange(int(np.sum(lengths)), dtype=np.int64)
+    positions += np.repeat(starts - before, lengths)
+    return positions
+
+
+def search(
+    sorted_slot: Ints,
+    sorted_time: Ints,
+    query_slot: Ints,
+    query_time: Ints,
+    side: Literal["left", "right"] = "left",
+) -> Ints:
+    """Return where each (slot, time) would be inserted: `numpy.searchsorted` on pairs.
+
+    Parameters
+    ----------
+    sorted_slot, sorted_time : ndarray of int64
+        Rows in order of (slot, time).
+    query_slot, query_time : ndarray of int64
+        Pairs to look up, in any order.
+    side : {"left", "right"}
+        Before or after rows that equal the query.
+
+    Examples
+    --------
+    >>> search(np.array([0, 0, 2]), np.array([10, 20, 5]), np.array([0, 1, 2]), np.array([20, 7, 9]))
+    array([1, 2, 3])
+    """
+    if side not in ("left", "right"):
+        raise ParameterError(f"search: side must be 'left' or 'right', got {side!r}")
+    rows, queries = (_plain(sorted_slot), _plain(sorted_time)), (_plain(query_slot), _plain(query_time))
+    return _search(*rows, *queries, side == "right")  # type: ignore[no-any-return]
+
+
+def stable_order(slot: Ints, time: Ints) -> Ints | None:
+    """Return the permutation that sorts rows by (slot, time), equal rows in their given order.
+
+    Parameters
+    ----------
+    slot, time : ndarray of int64
+        One row each. Rows in time order with the keys interleaved are the fast case.
+
+    Returns
+    -------
+    ndarray of int64 or None
+        None when the rows are in order already, so that the caller need not copy them.
+
+    Examples
+    --------
+    >>> stable_order(np.array([1, 0, 1, 0]), np.array([1, 2, 3, 4]))
+    array([1, 3, 0, 2])
+    >>> stable_order(np.array([0, 0, 1]), np.array([1, 2, 0])) is None
+    True
+    """
+    slot, time = _plain(slot), _plain(time)
+    if _is_sorted(slot, time):
+        return None
+    order = _order_by_slot(slot)
+    if (time[1:] < time[:-1]).any():
+        _sort_times_within_slots(order, slot, time)
+    return order
+
+
+def intersect_runs(
+    slot_a: Ints, first_a: Ints, next_a: Ints, slot_b: Ints, first_b: Ints, next_b: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return all overlaps between two lists of runs ``[first, next)``.
+
+    Parameters
+    ----------
+    slot_a, first_a, next_a, slot_b, first_b, next_b : ndarray of int64
+        Two lists, each in order of (slot, first) and without overlap in itself.
+
+    Returns
+    -------
+    ia, ib, start, stop : ndarray of int64
+        Run ``ia[n]`` of the first and ``ib[n]`` of the second list share ``[start[n], stop[n])``, which is not empty.
+        In order of (slot, start).
+
+    Examples
+    --------
+    >>> a = np.array([0, 0]), np.array([0, 10]), np.array([8, 20])
+    >>> b = np.array([0, 1]), np.array([5, 0]), np.array([12, 9])
+    >>> intersect_runs(*a, *b)
+    (array([0, 1]), array([0, 0]), array([ 5, 10]), array([ 8, 12]))
+    """
+    a, b = (_plain(slot_a), _plain(first_a), _plain(next_a)), (_plain(slot_b), _plain(first_b), _plain(next_b))
+    found = _intersect_runs(*a, *b)
+    return found[0], found[1], found[2], found[3]
+
+
+def _plain(x: Ints) -> Ints:
+    # One layout and type, so that each loop is compiled once.
+    return np.ascontiguousarray(x, dtype=np.int64)
+
+
+def _order_by_slot(slot: Ints) -> Ints:
+    lowest, highest = int(slot.min()), int(slot.max())
+    if lowest < 0 or highest >= _SLOTS_PER_ROW * len(slot):
+        return np.argsort(slot, kind="stable")
+    return _counting_order(slot, highest + 1)  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True, nogil=True)
+def _counting_order(slot, slots):  # type: ignore[no-untyped-def]
+    place = np.zeros(slots + 1, np.int64)
+    for s in slot:
+        place[s + 1] += 1
+    for s in range(slots):
+        place[s + 1] += place[s]
+    order = np.empty(len(slot), np.int64)
+    for i in range(len(slot)):
+        order[place[slot[i]]] = i
+        place[slot[i]] += 1
+    return order
+
+
+@numba.njit(cache=True, nogil=True)
+def _sort_times_within_slots(order, slot, time):  # type: ignore[no-untyped-def]
+    start = 0
+    while start < len(order):
+        stop, ordered = start + 1, True
+        while stop < len(order) and slot[order[stop]] == slot[order[start]]:
+            ordered &= time[order[stop - 1]] <= time[order[stop]]
+            stop += 1
+        if not ordered:
+            rows = order[start:stop].copy()
+            order[start:stop] = rows[np.argsort(time[rows], kind="mergesort")]
+        start = stop
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_sorted(slot, time):  # type: ignore[no-untyped-def]
+    for i in range(1, len(slot)):
+        if slot[i] < slot[i - 1] or (slot[i] == slot[i - 1] and time[i] < time[i - 1]):
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_left_of(slot, time, query_slot, query_time, after_equal):  # type: ignore[no-untyped-def]
+    if slot != query_slot:
+        return slot < query_slot
+    return time < query_time or (after_equal and time == query_time)
+
+
+@numba.njit(cache=True, nogil=True)
+def _search(sorted_slot, sorted_time, query_slot, query_time, after_equal):  # type: ignore[no-untyped-def]
+    found = np.empty(len(query_slot), np.int64)
+    last = 0
+    for q in range(len(query_slot)):
+        s, t = query_slot[q], query_time[q]
+        # Queries often come in order too: look near the last answer first, in steps that double.
+        low, high, step = 0, len(sorted_slot), 1
+        if last > 0 and _is_left_of(sorted_slot[last - 1], sorted_time[last - 1], s, t, after_equal):
+            low = last
+            while low + step < high and _is_left_of(
+                sorted_slot[low + step], sorted_time[low + step], s, t, after_equal
+            ):
+                low += step + 1
+                step *= 2
+            high = min(low + step, high)
+        while low < high:
+            middle = (low + high) // 2
+            if _is_left_of(sorted_slot[middle], sorted_time[middle], s, t, after_equal):
+                low = middle + 1
+            else:
+                high = middle
+        found[q] = last = low
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _intersect_runs(slot_a, first_a, next_a, slot_b, first_b, next_b):  # type: ignore[no-untyped-def]
+    # Every step leaves one run behind, so there are at most this many overlaps.
+    found = np.empty((4, len(slot_a) + len(slot_b)), np.int64)
+    i = j = n = 0
+    while i < len(slot_a) and j < len(slot_b):
+        if slot_a[i] != slot_b[j]:
+            behind = slot_a[i] < slot_b[j]
+        else:
+            start, stop = max(first_a[i], first_b[j]), min(next_a[i], next_b[j])
+            if start < stop:
+                found[0, n], found[1, n], found[2, n], found[3, n] = i, j, start, stop
+                n += 1
+            behind = next_a[i] < next_b[j]
+        i, j = (i + 1, j) if behind else (i, j + 1)
+    return found[:, :n]
