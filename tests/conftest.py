@@ -16,9 +16,17 @@ if TYPE_CHECKING:
 # No deadline: the first call of a compiled kernel takes seconds.
 settings.register_profile("here", deadline=None, max_examples=50)
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
-settings.register_profile("soak", settings.get_profile("here"), max_examples=2000)
+# Hypothesis itself derandomizes wherever CI is set; a long run is there to draw new examples.
+settings.register_profile("soak", settings.get_profile("here"), max_examples=2000, derandomize=False)
 # --hypothesis-profile on the command line comes later and wins.
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The examples in the docstrings of hydrophone.spark need Spark, and can't say so themselves."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and item.name.startswith("hydrophone.spark."):
+            item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")
