@@ -1,3 +1,67 @@
-"""Listen to signals in streams and lakes: one query for Spark batch, Spark streaming and in-process."""
+"""Hydrophone: listen to signals in streams and lakes."""
+
+from hydrophone import read
+from hydrophone.batch import Events, Progress, Segments, Windows
+from hydrophone.engine import late
+from hydrophone.errors import (
+    DataError,
+    HydrophoneError,
+    LateEventError,
+    ParameterError,
+    PlanError,
+    SignalTypeError,
+    StateVersionError,
+    UnsupportedError,
+)
+from hydrophone.expr import col, lit, when
+from hydrophone.ops.aggregates import count, mean
+from hydrophone.ops.aggregates import max_ as max
+from hydrophone.ops.aggregates import min_ as min
+from hydrophone.ops.aggregates import sum_ as sum
+from hydrophone.ops.sampling import last, linear
+from hydrophone.progress import delayed, ordered, punctuated
+from hydrophone.sigseg import SigSeg
+from hydrophone.sources import from_arrow, from_pandas, from_segments
+from hydrophone.stream import Signal, Stream, UniformSignal, Windowed
+from hydrophone.time import Timebase
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DataError",
+    "Events",
+    "HydrophoneError",
+    "LateEventError",
+    "ParameterError",
+    "PlanError",
+    "Progress",
+    "Segments",
+    "SigSeg",
+    "Signal",
+    "SignalTypeError",
+    "StateVersionError",
+    "Stream",
+    "Timebase",
+    "UniformSignal",
+    "UnsupportedError",
+    "Windowed",
+    "Windows",
+    "col",
+    "count",
+    "delayed",
+    "from_arrow",
+    "from_pandas",
+    "from_segments",
+    "last",
+    "late",
+    "linear",
+    "lit",
+    "max",
+    "mean",
+    "min",
+    "ordered",
+    "punctuated",
+    "read",
+    "sum",
+    "when",
+]

@@ -538,6 +538,35 @@ class Timebases:
             return self
         return Timebases(self.num[slots], self.den[slots], self.origin[slots])._condensed()
 
+    def rows(self, slots: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return (num, den, origin) of each of these slots.
+
+        Examples
+        --------
+        >>> Timebases.shared(Timebase.every("20ms")).rows(np.array([4, 7]))[0]
+        array([20000000, 20000000])
+        """
+        rows = self.num, self.den, self.origin
+        picked = (np.broadcast_to(x, len(slots)) if len(x) == 1 else x[slots] for x in rows)
+        return cast("tuple[Ints, Ints, Ints]", tuple(picked))
+
+    @classmethod
+    def scatter(cls, slots: Ints, num: Ints, den: Ints, origin: Ints) -> Timebases:
+        """Make the table in which slot ``slots[i]`` has row i; slots in between get a placeholder.
+
+        Examples
+        --------
+        >>> Timebases.scatter(np.array([2, 0]), np.array([5, 7]), np.array([1, 1]), np.array([0, 0])).num
+        array([7, 1, 5])
+        """
+        if len(slots) and all((x == x[0]).all() for x in (num, den, origin)):
+            return cls(num[:1].copy(), den[:1].copy(), origin[:1].copy())
+        size = int(slots.max(initial=0)) + 1
+        table = np.ones(size, np.int64), np.ones(size, np.int64), np.zeros(size, np.int64)
+        for column, values in zip(table, (num, den, origin), strict=True):
+            column[slots] = values
+        return cls(*table)
+
     def extend(self, slots: int, more: Timebases, more_slots: int) -> Timebases:
         """Return the table of this one's first `slots` slots followed by `more_slots` of another.
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hydrophone.errors import ParameterError
-from hydrophone.ops.runs import intersect_runs, ranges, search, stable_order
+from hydrophone.runs import intersect_runs, ranges, search, stable_order
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 times = st.integers(-3, 12) | st.sampled_from([MIN_TIME, MAX_TIME])

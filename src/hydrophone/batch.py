@@ -1,0 +1,323 @@
+"""What flows between operators: Events, Segments and Windows, all keys of a batch at once.
+
+A batch never holds keys, only *slots*: dense integers that the key table of its scope hands out. One call of a kernel therefore handles every key with
+plain array operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hydrophone.runs import ranges
+from hydrophone.time import MAX_TIME, Timebases
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
+
+BLOCK = 1024
+"""Slots per block: the unit in which state is written."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A promise about one input: no event that starts before `mark` will come.
+
+    Attributes
+    ----------
+    mark : int
+        The low-water mark in nanoseconds; ``MAX_TIME`` says that the data has truly ended.
+
+    Examples
+    --------
+    >>> Progress(mark=5).final, Progress.end().final
+    (False, True)
+    """
+
+    mark: int
+
+    @classmethod
+    def end(cls) -> Progress:
+        """The promise that nothing at all will come."""
+        return cls(MAX_TIME)
+
+    @property
+    def final(self) -> bool:
+        """Whether the data has ended (never true at the end of a slice)."""
+        return self.mark >= MAX_TIME
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Rows with a lifetime ``[start, end)``, in any order that progress allows.
+
+    Attributes
+    ----------
+    slot, start : int64 arrays, one element per row
+    end : int64 array, or None where every event is a point ``[start, start + 1)``
+    columns : payload, an Arrow table without key and time
+    """
+
+    slot: Ints
+    start: Ints
+    end: Ints | None
+    columns: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    @property
+    def stop(self) -> Ints:
+        """End of every lifetime, also of points."""
+        return self.start + 1 if self.end is None else self.end
+
+    def select(self, rows: Ints | Mask) -> Self:
+        """The rows at these positions, or where the mask is true."""
+        if rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+        end = None if self.end is None else self.end[rows]
+        columns = self.columns.take(pa.array(rows)) if self.columns.num_columns else _bare(len(rows))
+        return replace(self, slot=self.slot[rows], start=self.start[rows], end=end, columns=columns)
+
+    def with_columns(self, columns: pa.Table) -> Self:
+        """The same events with another payload."""
+        return replace(self, columns=columns)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Events]) -> Events:
+        """All rows of several batches of one stream."""
+        if len(parts) == 1:
+            return parts[0]
+        points = all(p.end is None for p in parts)
+        return cls(
+            np.concatenate([p.slot for p in parts]),
+            np.concatenate([p.start for p in parts]),
+            None if points else np.concatenate([p.stop for p in parts]),
+            pa.concat_tables([p.columns for p in parts]).combine_chunks(),
+        )
+
+    def to_table(self) -> pa.Table:
+        """One Arrow table, for state and exchange."""
+        names = ["__slot", "__start"] + ([] if self.end is None else ["__end"])
+        arrays = [self.slot, self.start] + ([] if self.end is None else [self.end])
+        return pa.table(
+            [pa.array(a) for a in arrays] + self.columns.columns,
+            schema=pa.schema([pa.field(n, pa.int64()) for n in names] + list(self.columns.schema)),
+        )
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Events:
+        """Undo `to_table`."""
+        table = table.combine_chunks()
+        end = table["__end"].to_numpy() if "__end" in table.column_names else None
+        columns = table.select([n for n in table.column_names if not n.startswith("__")])
+        if not columns.num_columns:
+            columns = _bare(len(table))
+        return cls(table["__slot"].to_numpy(), table["__start"].to_numpy(), end, columns)
+
+
+def _bare(rows: int) -> pa.Table:
+    """A table of no columns and `rows` rows (Arrow keeps the count only through a slice of a real column)."""
+    return pa.table({"_": pa.nulls(rows)}).select([])
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Contiguous runs of samples of many keys in one flat array, ordered by (slot, first); a slot may repeat.
+
+    Attributes
+    ----------
+    slot, first : int64 arrays, one element per run; `first` is the grid index of the run's first sample
+    offsets : int64 array, one element more: where each run lies in `values`
+    values : flat array of samples, or two-dimensional with a column per channel
+    base : the timebases of the slots
+    """
+
+    slot: Ints
+    first: Ints
+    offsets: Ints
+    values: Values
+    base: Timebases
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    @property
+    def lengths(self) -> Ints:
+        """Samples in every run."""
+        return np.diff(self.offsets)
+
+    @property
+    def next(self) -> Ints:
+        """Index one past the last sample of every run."""
+        return self.first + self.lengths
+
+    @property
+    def sample_slot(self) -> Ints:
+        """The slot of every sample."""
+        return np.repeat(self.slot, self.lengths)
+
+    @property
+    def sample_index(self) -> Ints:
+        """The grid index of every sample."""
+        return ranges(self.first, self.lengths)
+
+    @property
+    def sample_time(self) -> Ints:
+        """The instant of every sample."""
+        return self.base.instant(self.sample_slot, self.sample_index)
+
+    def with_values(self, values: Values) -> Self:
+        """The same runs with other samples."""
+        return replace(self, values=values)
+
+    def select(self, runs: Ints | Mask) -> Segments:
+        """The runs at these positions, or where the mask is true."""
+        if runs.dtype == np.bool_:
+            if runs.all():
+                return self
+            runs = np.flatnonzero(runs)
+        return self.cut(runs, self.first[runs], self.next[runs])
+
+    def cut(self, runs: Ints, start: Ints, stop: Ints) -> Segments:
+        """Pieces of runs: piece i is samples ``start[i]`` to ``stop[i]`` (grid indices) of run ``runs[i]``; empty ones vanish."""
+        lengths = stop - start
+        if not (lengths > 0).all():
+            keep = lengths > 0
+            runs, start, lengths = runs[keep], start[keep], lengths[keep]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        values = self.values[ranges(self.offsets[runs] + (start - self.first[runs]), lengths)]
+        return Segments(self.slot[runs], start, offsets, values, self.base)
+
+    def split(self, index: Ints) -> tuple[Segments, Segments]:
+        """Cut every run at the grid index given for it: (what lies before, the rest)."""
+        at = np.clip(index, self.first, self.next)
+        runs = np.arange(len(self))
+        return self.cut(runs, self.first, at), self.cut(runs, at, self.next)
+
+    @classmethod
+    def of_samples(cls, slot: Ints, index: Ints, values: Values, base: Timebases) -> Segments:
+        """Runs from single samples that are sorted by (slot, index)."""
+        if not len(slot):
+            return cls(slot, index, np.zeros(1, np.int64), values, base)
+        start = np.flatnonzero(np.concatenate([[True], (slot[1:] != slot[:-1]) | (index[1:] != index[:-1] + 1)]))
+        return cls(slot[start], index[start], np.append(start, len(slot)), values, base)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Segments]) -> Segments:
+        """All runs of several batches, ordered by (slot, first), neighbours joined into one run."""
+        if len(parts) == 1:
+            return parts[0]
+        slot = np.concatenate([p.slot for p in parts])
+        first = np.concatenate([p.first for p in parts])
+        lengths = np.concatenate([p.lengths for p in parts])
+        values = np.concatenate([p.values for p in parts])
+        starts = np.cumsum(lengths) - lengths
+        order = np.lexsort((first, slot))
+        if not (order[1:] > order[:-1]).all():
+            values = values[ranges(starts[order], lengths[order])]
+        slot, first, lengths = slot[order], first[order], lengths[order]
+        joined = cls(slot, first, np.concatenate([[0], np.cumsum(lengths)]), values, merge_bases(parts))
+        return joined._coalesce()
+
+    def _coalesce(self) -> Segments:
+        touch = (self.slot[1:] == self.slot[:-1]) & (self.first[1:] == self.next[:-1])
+        start = np.flatnonzero(np.concatenate([[True], ~touch])) if len(self) else np.zeros(0, np.int64)
+        return replace(
+            self,
+            slot=self.slot[start],
+            first=self.first[start],
+            offsets=np.append(self.offsets[start], self.offsets[-1]),
+        )
+
+    def to_table(self) -> pa.Table:
+        """One Arrow table with a row per run, for state and exchange."""
+        width, flat = self.values.shape[1:], np.ascontiguousarray(self.values).reshape(-1)
+        scale = width[0] if width else 1
+        if flat.dtype.kind == "c":
+            flat, scale = flat.view(flat.real.dtype), 2 * scale
+        lists = pa.LargeListArray.from_arrays(pa.array(self.offsets * scale), pa.array(flat))
+        meta = {"dtype": self.values.dtype.str, "channels": str(width[0] if width else 0)}
+        arrays = [self.slot, self.first, *self.base.rows(self.slot)]
+        names = ["__slot", "first", "num", "den", "origin"]
+        return pa.table([pa.array(a) for a in arrays] + [lists], names=[*names, "values"]).replace_schema_metadata(meta)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Segments:
+        """Undo `to_table`."""
+        meta = {k.decode(): v.decode() for k, v in table.schema.metadata.items()}
+        dtype, channels = np.dtype(meta["dtype"]), int(meta["channels"])
+        lists = table["values"].combine_chunks()
+        if isinstance(lists, pa.ChunkedArray):
+            lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+        offsets = lists.offsets.to_numpy()
+        flat = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]] if len(lists) else np.zeros(0)
+        flat = np.ascontiguousarray(flat).astype(dtype.type(0).real.dtype, copy=False).view(dtype)
+        offsets = (offsets - offsets[0]) // ((2 if dtype.kind == "c" else 1) * max(channels, 1))
+        slot = table["__slot"].to_numpy()
+        base = Timebases.scatter(slot, table["num"].to_numpy(), table["den"].to_numpy(), table["origin"].to_numpy())
+        return cls(slot, table["first"].to_numpy(), offsets, flat.reshape(-1, channels) if channels else flat, base)
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Arrays of equal length, one row per window, ordered by (slot, last).
+
+    Attributes
+    ----------
+    slot : int64 array, one element per window
+    last : int64 array, grid index of the window's last sample: the window is known, and owned, at that instant
+    values : one row per window
+    base : the timebases of the slots
+    """
+
+    slot: Ints
+    last: Ints
+    values: Values
+    base: Timebases
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    @property
+    def time(self) -> Ints:
+        """The instant of every window's last sample."""
+        return self.base.instant(self.slot, self.last)
+
+    def select(self, rows: Ints | Mask) -> Self:
+        """The windows at these positions, or where the mask is true."""
+        return replace(self, slot=self.slot[rows], last=self.last[rows], values=self.values[rows])
+
+    def with_values(self, values: Values) -> Self:
+        """The same windows with other arrays."""
+        return replace(self, values=values)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Windows]) -> Windows:
+        """All windows of several batches, ordered by (slot, last)."""
+        if len(parts) == 1:
+            return parts[0]
+        slot = np.concatenate([p.slot for p in parts])
+        last = np.concatenate([p.last for p in parts])
+        order = np.lexsort((last, slot))
+        values = np.concatenate([p.values for p in parts])[order]
+        return cls(slot[order], last[order], values, merge_bases(parts))
+
+
+def merge_bases(parts: Sequence[Segments] | Sequence[Windows]) -> Timebases:
+    """One table of timebases for the slots of several batches."""
+    base = parts[0].base
+    if all(p.base is base or (base.single is not None and p.base.single == base.single) for p in parts):
+        return base
+    slot = np.concatenate([p.slot for p in parts])
+    num, den, origin = (np.concatenate(x) for x in zip(*(p.base.rows(p.slot) for p in parts), strict=True))
+    return Timebases.scatter(slot, num, den, origin)
+
+
+Batch = Events | Segments | Windows

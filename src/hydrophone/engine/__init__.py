@@ -1,0 +1,1 @@
+"""Engines: the pipeline that runs kernels, and the local host around it."""

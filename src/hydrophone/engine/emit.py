@@ -1,0 +1,105 @@
+"""From batches to rows: slots become keys again, nanoseconds the user's kind of time; as rows or as segments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Events, Ints, Segments, Windows
+from hydrophone.errors import ParameterError
+from hydrophone.keys import KeyTable
+from hydrophone.ops.rows import sample_columns
+from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType, arrow_type
+
+Shape = Literal["rows", "segments"]
+"""How a uniform signal leaves: a row per sample, or a row per contiguous run with an array."""
+
+
+def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
+    """The columns of a result."""
+    stamp = pa.timestamp("ns") if kind.clock == "timestamp" else pa.int64()
+    head = [*kind.key, pa.field(kind.time, stamp)]
+    if isinstance(kind, StreamType):
+        return pa.schema([*head, *([pa.field(kind.end, stamp)] if kind.end else []), *kind.columns])
+    if isinstance(kind, WindowedType):
+        return pa.schema([*head, pa.field("values", pa.list_(arrow_type(kind.dtype)))])
+    assert isinstance(kind, UniformType)
+    item = arrow_type(kind.dtype)
+    if shape == "segments":
+        cell = pa.list_(item) if kind.channels else item
+        return pa.schema([*head, pa.field("period", pa.float64()), pa.field("values", pa.list_(cell))])
+    names = [f"value_{i}" for i in range(kind.channels)] if kind.channels else ["value"]
+    return pa.schema([*head, *(pa.field(n, item) for n in names)])
+
+
+def check_shape(kind: DataType, shape: str) -> Shape:
+    """A user's word for the shape of the result."""
+    if shape not in ("rows", "segments"):
+        raise ParameterError(f"shape must be 'rows' or 'segments', got {shape!r}")
+    if shape == "segments" and not isinstance(kind, UniformType):
+        raise ParameterError(f"only a uniform signal leaves as segments; this is {kind.describe()}")
+    return "segments" if shape == "segments" else "rows"
+
+
+def owners(batch: Batch) -> Ints:
+    """The instant that owns each row: an event's start, a window's end; of a segment's samples each its own (see `owned`)."""
+    if isinstance(batch, Events):
+        return batch.start
+    return batch.time if isinstance(batch, Windows) else batch.sample_time
+
+
+def owned(batch: Batch, start: int, stop: int) -> Batch:
+    """The part of a batch whose owner instants lie in ``[start, stop)``."""
+    if isinstance(batch, Segments):
+        low, high = (batch.base.index_from(batch.slot, np.full(len(batch), t)) for t in (start, stop))
+        return batch.split(high)[0].split(_aligned(batch, low, high))[1] if len(batch) else batch
+    at = owners(batch)
+    keep = (at >= start) & (at < stop)
+    return batch if keep.all() else batch.select(keep)
+
+
+def _aligned(batch: Segments, low: Ints, high: Ints) -> Ints:
+    """`low` for the runs that are left once those at or after `high` are gone."""
+    return low[np.clip(high, batch.first, batch.next) > batch.first]
+
+
+def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -> pa.Table:
+    """A batch as the user sees it."""
+    out = schema(kind, shape)
+    stamp = out.field(kind.time).type
+
+    def when(times: Ints) -> pa.Array:
+        return pa.array(times).cast(stamp)
+
+    if isinstance(batch, Events):
+        assert isinstance(kind, StreamType)
+        ends = [when(batch.stop)] if kind.end else []
+        return pa.table([*keys.columns(batch.slot), when(batch.start), *ends, *batch.columns.columns], schema=out)
+    if isinstance(batch, Windows):
+        rows, length = batch.values.shape
+        flat = sample_columns(np.ascontiguousarray(batch.values).reshape(-1))[0]
+        lists = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1) * length, pa.int32()), flat)
+        return pa.table([*keys.columns(batch.slot), when(batch.time), lists], schema=out)
+    if shape == "rows":
+        slot = batch.sample_slot
+        return pa.table([*keys.columns(slot), when(batch.sample_time), *sample_columns(batch.values)], schema=out)
+    assert isinstance(kind, UniformType)
+    num, den, _ = batch.base.rows(batch.slot)
+    lists = pa.ListArray.from_arrays(pa.array(batch.offsets, pa.int32()), _cells(batch, kind))
+    start = when(batch.base.instant(batch.slot, batch.first))
+    return pa.table([*keys.columns(batch.slot), start, pa.array(num / den), lists], schema=out)
+
+
+def _cells(batch: Segments, kind: UniformType) -> pa.Array:
+    if not kind.channels:
+        return sample_columns(batch.values)[0]
+    flat = sample_columns(np.ascontiguousarray(batch.values).reshape(-1))[0]
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(batch.values) + 1) * kind.channels, pa.int32()), flat)
+
+
+def points(kind: StreamType) -> StreamType:
+    """The same stream without lifetimes."""
+    return replace(kind, end=None)

@@ -1,0 +1,111 @@
+"""From rows to batches: times become nanoseconds, keys become slots, and rows that cannot be used are refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Events, Ints, Segments
+from hydrophone.errors import DataError
+from hydrophone.keys import KeyTable
+from hydrophone.plan.source import Layout, plain
+from hydrophone.plan.types import UniformType
+from hydrophone.time import MAX_TIME, MIN_TIME, Timebases
+
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_FINEST_DENOMINATOR = 1_000_000
+"""A period that a file holds as a float is taken as the simplest fraction near it."""
+
+
+def ingest(table: pa.Table, layout: Layout, keys: KeyTable) -> Events | Segments:
+    """Read rows as events, or as segments where the layout says so."""
+    start = instants(table[layout.time], layout.time)
+    slot = keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
+    if layout.samples:
+        return _segments(table, layout, slot, start, len(keys))
+    end = None
+    if layout.end:
+        end = instants(table[layout.end], layout.end)
+        wrong = np.flatnonzero(end <= start)
+        if len(wrong):
+            row = table.slice(int(wrong[0]), 1).to_pylist()[0]
+            raise DataError(
+                f"source: {len(wrong)} events end at or before their start, for example {row}",
+                hint="a lifetime is [start, end); points need no end column",
+            )
+    columns = table.select(list(layout.payload))
+    if not layout.payload:
+        return Events(slot, start, end, columns)
+    arrays = [c if c.type == plain(c.type) else c.cast(plain(c.type)) for c in columns.columns]
+    return Events(slot, start, end, pa.table(arrays, names=list(layout.payload)))
+
+
+def instants(column: pa.ChunkedArray, name: str) -> Ints:
+    """A time column as int64 nanoseconds."""
+    if column.null_count:
+        raise DataError(
+            f"source: {column.null_count} rows have no time in {name!r}",
+            hint="drop them first, or say when they happened",
+        )
+    column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if not pa.types.is_timestamp(column.type):
+        times: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        scale = 1
+    else:
+        times, scale = column.cast(pa.int64()).to_numpy(zero_copy_only=False), _NANOSECONDS[column.type.unit]
+    if len(times):
+        low, high = int(times.min()) * scale, int(times.max()) * scale
+        if low <= MIN_TIME or high >= MAX_TIME:
+            raise DataError(f"source: times in {name!r} do not fit into nanoseconds since 1970 (years 1678 to 2261)")
+    return times if scale == 1 else times * scale
+
+
+def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: int) -> Segments:
+    assert layout.samples is not None
+    lists: Any = table[layout.samples]
+    lists = (
+        lists.chunk(0)
+        if lists.num_chunks == 1
+        else pa.concat_arrays(lists.chunks)
+        if lists.num_chunks
+        else pa.array([], lists.type)
+    )
+    if lists.null_count or pc.any(pc.is_null(lists.flatten())).as_py():
+        raise DataError(f"source: null arrays or samples in {layout.samples!r}", hint="split a segment at its holes")
+    kind = layout.type()
+    assert isinstance(kind, UniformType)
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).astype(kind.dtype, copy=False)
+    base = _timebases(table, layout, slot, start)
+    first, on_grid = base.index_at(slot, start)
+    if not on_grid.all():
+        row = int(np.flatnonzero(~on_grid)[0])
+        raise DataError(
+            f"source: a segment starts at {int(start[row])} ns, which is not on the grid of its key",
+            hint="the segments of one key share a period and a phase",
+        )
+    order = np.lexsort((first, slot))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    raw = Segments(slot, first, offsets, values, base)
+    keep = order[lengths[order] > 0]
+    return raw.cut(keep, first[keep], raw.next[keep])
+
+
+def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Timebases:
+    """One grid for all, or per key the grid of its period through its first segment's start, brought next to the epoch."""
+    if layout.timebase is not None:
+        return Timebases.shared(layout.timebase)
+    periods = table[layout.period].to_numpy()
+    unique, which = np.unique(periods, return_inverse=True)
+    exact = [Fraction(float(p)).limit_denominator(_FINEST_DENOMINATOR) for p in unique]
+    if any(p <= 0 for p in exact):
+        raise DataError(f"source: a period in {layout.period!r} is not positive")
+    num = np.array([p.numerator for p in exact], np.int64)[which]
+    den = np.array([p.denominator for p in exact], np.int64)[which]
+    return Timebases.scatter(slot, num, den, np.where(den == 1, start % num, 0))

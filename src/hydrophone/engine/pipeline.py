@@ -1,0 +1,177 @@
+"""The pipeline: kernels that call each other directly, depth first. Every host runs queries through it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Progress
+from hydrophone.engine.ingest import ingest
+from hydrophone.errors import HydrophoneError, StateVersionError
+from hydrophone.kernel import Kernel
+from hydrophone.keys import KeyTable
+from hydrophone.plan.node import Node, topological
+from hydrophone.plan.source import Port
+from hydrophone.time import MIN_TIME
+
+FORMAT = 1
+"""Version of the snapshot's own shape; kernels have versions of their own."""
+
+
+class Pipeline:
+    """Runs lowered plans: batches in at ports, batches out at roots.
+
+    Rows of the same scope share one key table. `step` and `advance` give nothing back; what reaches a root waits in `drain`.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self.roots = tuple(roots)
+        self.nodes = topological(self.roots)
+        self.scopes: dict[tuple[tuple[str, str], ...], KeyTable] = {}
+        self.ports: dict[int, Node] = {n.number: n for n in self.nodes if isinstance(n, Port)}
+        self.kernels: dict[Node, Kernel] = {n: self._kernel(n) for n in self.nodes if n.inputs}
+        self.consumers: dict[Node, list[tuple[Node, int]]] = {n: [] for n in self.nodes}
+        for node in self.nodes:
+            for port, source in enumerate(node.inputs):
+                self.consumers[source].append((node, port))
+        self.marks: dict[Node, int] = dict.fromkeys(self.nodes, MIN_TIME)
+        self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
+
+    def keys(self, node: Node) -> KeyTable:
+        """The key table of a node's scope."""
+        scope = node.type.scope
+        if scope not in self.scopes:
+            self.scopes[scope] = KeyTable(node.type.key)
+        return self.scopes[scope]
+
+    def _kernel(self, node: Node) -> Kernel:
+        kernel = node.kernel(*(i.type for i in node.inputs))
+        kernel.keys, kernel.out_keys = self.keys(node.inputs[0]), self.keys(node)
+        return kernel
+
+    # --- running ----------------------------------------------------------------------------------------------------------
+
+    def rows(self, port: int, table: pa.Table) -> None:
+        """Take rows at a port."""
+        if len(table) and port in self.ports:
+            node = self.ports[port]
+            assert isinstance(node, Port)
+            self.step(port, ingest(table, node.layout, self.keys(node)))
+
+    def step(self, port: int, batch: Batch) -> None:
+        """Take a batch at a port."""
+        self._give(self.ports[port], (batch,))
+
+    def advance(self, progress: Sequence[Progress]) -> None:
+        """Take the progress of every port (by number), and let it pass through all operators."""
+        for node in self.nodes:
+            before = self.marks[node]
+            if isinstance(node, Port):
+                self.marks[node] = max(before, progress[node.number].mark)
+                continue
+            marks = tuple(self.marks[i] for i in node.inputs)
+            try:
+                batches, mark = self.kernels[node].advance(marks)
+                self._give(node, batches)
+            except HydrophoneError as error:
+                raise _located(error, node) from error
+            self.marks[node] = max(before, mark)
+
+    def _give(self, node: Node, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            if not len(batch):
+                continue
+            if node in self._out:
+                self._out[node].append(batch)
+            for consumer, port in self.consumers[node]:
+                try:
+                    self._give(consumer, self.kernels[consumer].step(port, batch))
+                except HydrophoneError as error:
+                    raise _located(error, consumer) from error
+
+    def drain(self, root: Node | None = None) -> list[Batch]:
+        """Take what has reached a root."""
+        root = root or self.roots[0]
+        out, self._out[root] = self._out[root], []
+        return out
+
+    # --- state ------------------------------------------------------------------------------------------------------------
+
+    def sweep(self) -> int:
+        """Forget keys that no operator needs any more; give how many."""
+        gone = 0
+        for scope, table in self.scopes.items():
+            free = table.used.copy()
+            for node, kernel in self.kernels.items():
+                if kernel.keys is table:
+                    free &= kernel.forgettable(tuple(self.marks[i] for i in node.inputs))
+            slots = np.flatnonzero(free)
+            if len(slots):
+                for kernel in self.kernels.values():
+                    if kernel.keys is table:
+                        kernel.release(slots)
+                self.scopes[scope].release(slots)
+                gone += len(slots)
+        return gone
+
+    def snapshot(self, changed: bool = False) -> dict[str, bytes | None]:
+        """All state (or what changed since the last snapshot) by path; None says that a block is gone."""
+        marks = {n.digest: m for n, m in self.marks.items()}
+        blocks: dict[str, bytes | None] = {"marks": json.dumps({"format": FORMAT, "marks": marks}).encode()}
+        for i, table in enumerate(self.scopes.values()):
+            for block, rows in table.blocks(changed):
+                blocks[f"keys/{i}/{block}"] = _packed(rows, FORMAT)
+        for node, kernel in self.kernels.items():
+            for name, state in kernel.states().items():
+                for block, rows in state.blocks(changed):
+                    blocks[f"{node.digest}/{name}/{block}"] = _packed(rows, kernel.VERSION)
+        return blocks
+
+    def restore(self, blocks: Mapping[str, bytes]) -> None:
+        """Put all state back into a pipeline that was just made."""
+        nodes = {n.digest: n for n in self.nodes}
+        tables = list(self.scopes.values())
+        header = json.loads(blocks["marks"])
+        if header["format"] != FORMAT or set(header["marks"]) != set(nodes):
+            raise StateVersionError(
+                "this state belongs to another query",
+                hint="start with a new checkpoint, or run the query that made this one",
+            )
+        self.marks = {nodes[d]: m for d, m in header["marks"].items()}
+        for path, data in sorted(blocks.items()):
+            if path == "marks":
+                continue
+            owner, name, _ = path.split("/")
+            if owner == "keys":
+                tables[int(name)].load(_unpacked(data, FORMAT, path))
+            else:
+                kernel = self.kernels[nodes[owner]]
+                kernel.states()[name].load(_unpacked(data, kernel.VERSION, nodes[owner].name()))
+
+
+def _located(error: HydrophoneError, node: Node) -> HydrophoneError:
+    """An error that says which line of the user's made the operator."""
+    if error.where is None:
+        error.where = node.where
+    return error
+
+
+def _packed(table: pa.Table | None, version: int) -> bytes | None:
+    if table is None:
+        return None
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"version": str(version).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _unpacked(data: bytes, version: int, what: str) -> pa.Table:
+    table = pa.ipc.open_stream(data).read_all()
+    found = int(table.schema.metadata[b"version"])
+    if found != version:
+        raise StateVersionError(f"{what}: the state has version {found}, this release reads version {version}")
+    return table

@@ -1,0 +1,85 @@
+"""The contract of a kernel: what runs an operator for all keys of a batch at once, on every host.
+
+See ``docs/decisions/0001-the-kernel-contract.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from hydrophone.batch import Batch, Ints, Mask
+from hydrophone.keys import KeyTable
+from hydrophone.state import Held, SlotArrays, State
+
+Marks = tuple[int, ...]
+
+
+class Kernel:
+    """Base of all kernels.
+
+    A kernel keeps its state in attributes that are `SlotArrays` or `Held`: snapshot, restore and release follow from these and need no code of their own.
+    Everything else that it keeps must be derived from its parameters.
+
+    Attributes
+    ----------
+    VERSION : int
+        Goes up when the meaning of the state changes; state of another version is refused.
+    keys : KeyTable
+        The keys of the inputs' scope (the pipeline sets it).
+    out_keys : KeyTable
+        The keys of the output's scope; another table only where the operator changes the key.
+    """
+
+    VERSION: ClassVar[int] = 1
+    keys: KeyTable
+    out_keys: KeyTable
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Take a batch on an input port; give what is known already. Batches of a key that needs order come in order."""
+        raise NotImplementedError
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Take the marks of all inputs; give what became final, and the OUTPUT mark: a lower bound on the start of anything still to come.
+
+        Marks never fall. ``MAX_TIME`` means that the data has ended.
+        """
+        return (), min(marks)
+
+    def idle(self, marks: Marks) -> Mask:
+        """Which slots could be forgotten without changing any answer, given these marks (held batches need not be looked at)."""
+        return np.ones(len(self.keys), np.bool_)
+
+    # --- from here on nothing needs to be overridden ------------------------------------------------------------------
+
+    def states(self) -> dict[str, State]:
+        """The state by attribute name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, SlotArrays | Held)}
+
+    def forgettable(self, marks: Marks) -> Mask:
+        """Slots that neither hold rows nor matter any more."""
+        free = self.idle(marks)
+        for state in self.states().values():
+            if isinstance(state, Held):
+                free &= ~state.holds(len(self.keys))
+        return free
+
+    def release(self, slots: Ints) -> None:
+        """Forget these slots."""
+        for state in self.states().values():
+            if isinstance(state, SlotArrays):
+                state.release(slots)
+
+
+class Stateless(Kernel):
+    """A kernel that maps every batch by itself."""
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Map one batch."""
+        return (self.map(batch),)
+
+    def map(self, batch: Batch) -> Batch:
+        """One batch in, one batch out."""
+        raise NotImplementedError

@@ -1,0 +1,282 @@
+"""Keys and slots: the table that gives every key of a scope a dense integer, and the hash that spreads keys over shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import BLOCK, Ints, Mask
+from hydrophone.errors import DataError
+
+_LUT_LIMIT = 1 << 24
+"""Widest range of integer keys (in rows of an int64 look-up array) for which a direct look-up beats hashing."""
+
+
+class KeyTable:
+    """Slots for the keys of one scope; slots of released keys are used again.
+
+    Examples
+    --------
+    >>> keys = KeyTable(pa.schema([("sensor", pa.string())]))
+    >>> keys.slots([pa.array(["b", "a", "b"])])
+    array([0, 1, 0])
+    >>> keys.columns(np.array([1, 0]))[0].to_pylist()
+    ['a', 'b']
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.used: Mask = np.zeros(0, np.bool_)
+        self._columns: list[pa.Array] = [pa.array([], f.type) for f in schema]
+        self._lookup: pa.Array = pa.array([], _lookup_type(schema))
+        self._lut: Ints | None = None
+        self._lut_low = 0
+        self.dirty = np.zeros(0, np.bool_)
+
+    def __len__(self) -> int:
+        """How many slots have been handed out, free ones included."""
+        return len(self.used)
+
+    @property
+    def live(self) -> int:
+        """How many keys are known now."""
+        return int(self.used.sum())
+
+    def slots(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Ints:
+        """The slot of every row; keys not seen before get a new one."""
+        if not self.schema.names:
+            if not len(self):
+                self._add([], pa.nulls(1))
+            return np.zeros(len(columns[0]) if columns else 0, np.int64)
+        columns = [_flat(c, f.type) for c, f in zip(columns, self.schema, strict=True)]
+        if len(columns) == 1 and pa.types.is_integer(columns[0].type):
+            return self._integer_slots(columns[0])
+        unique, codes = _distinct(columns)
+        lookup = _canonical(unique)
+        found = pc.index_in(lookup, value_set=self._lookup)
+        if found.null_count:
+            new = pc.is_null(found)
+            self._add([c.filter(new) for c in unique], lookup.filter(new))
+            found = pc.index_in(lookup, value_set=self._lookup)
+        return found.to_numpy(zero_copy_only=False).astype(np.int64)[codes]
+
+    def zeros(self, rows: int) -> Ints:
+        """Slots for a scope without key columns, where everything belongs together."""
+        if not len(self):
+            self._add([], pa.nulls(1))
+        return np.zeros(rows, np.int64)
+
+    def columns(self, slot: Ints) -> list[pa.Array]:
+        """The key columns of these slots."""
+        rows = pa.array(slot)
+        return [c.take(rows) for c in self._columns]
+
+    def release(self, slots: Ints) -> None:
+        """Forget these keys; their slots will be handed out again."""
+        self.used[slots] = False
+        mask = np.zeros(len(self), np.bool_)
+        mask[slots] = True
+        gone = pa.array(mask)
+        self._columns = [pc.if_else(gone, pa.scalar(None, c.type), c) for c in self._columns]
+        self._lookup = pc.if_else(gone, pa.scalar(None, self._lookup.type), self._lookup)
+        self._lut = None
+        self._touch(slots)
+
+    def restore(self, slots: Ints, columns: Sequence[pa.Array]) -> None:
+        """Put keys back at given slots (of a table that was just made)."""
+        size = max(len(self), int(slots.max(initial=-1)) + 1)
+        where = np.full(size, -1, np.int64)
+        where[slots] = np.arange(len(slots))
+        take = pa.array(where, mask=where < 0)
+        old = [_grown(c, size) for c in self._columns]
+        self._columns = [pc.coalesce(c.take(take), o) for c, o in zip(columns, old, strict=True)]
+        lookup = _canonical(list(columns)) if columns else pa.nulls(len(slots))
+        self._lookup = pc.coalesce(lookup.take(take), _grown(self._lookup, size)) if columns else pa.nulls(size)
+        used = np.zeros(size, np.bool_)
+        used[: len(self.used)] = self.used
+        used[slots] = True
+        self.used, self._lut = used, None
+        self._touch(slots)
+
+    def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
+        """Every block of slots (or every changed one) as a table; None says that the block is empty now."""
+        dirty = np.flatnonzero(self.dirty if changed else np.ones(len(self), np.bool_))
+        for block in np.unique(dirty // BLOCK):
+            slots = block * BLOCK + np.flatnonzero(self.used[block * BLOCK : (block + 1) * BLOCK])
+            names = ["__slot", *(f"k{i}" for i in range(len(self.schema)))]
+            yield int(block), pa.table([pa.array(slots), *self.columns(slots)], names=names) if len(slots) else None
+        self.dirty[:] = False
+
+    def load(self, table: pa.Table) -> None:
+        """Put a block back."""
+        table = table.combine_chunks()
+        self.restore(table["__slot"].to_numpy(), [_flat(table[f"k{i}"], f.type) for i, f in enumerate(self.schema)])
+        self.dirty[:] = False
+
+    def _integer_slots(self, column: pa.Array) -> Ints:
+        key = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        if not len(key):
+            return key
+        low, high = int(key.min()), int(key.max())
+        if self._lut is None or low < self._lut_low or high >= self._lut_low + len(self._lut):
+            self._rebuild(low, high)
+        if self._lut is None:
+            return self._hashed_integer_slots(column)
+        slot = self._lut[key - self._lut_low]
+        if (slot < 0).any():
+            new = pa.array(np.unique(key[slot < 0])).cast(self.schema.field(0).type)
+            self._add([new], new)
+            self._rebuild(low, high)
+            slot = self._lut[key - self._lut_low]
+        return slot
+
+    def _hashed_integer_slots(self, column: pa.Array) -> Ints:
+        coded = pc.dictionary_encode(column)
+        unique = coded.dictionary
+        found = pc.index_in(unique, value_set=self._lookup)
+        if found.null_count:
+            new = unique.filter(pc.is_null(found))
+            self._add([new], new)
+            found = pc.index_in(unique, value_set=self._lookup)
+        table: Ints = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return table[coded.indices.to_numpy(zero_copy_only=False)]
+
+    def _rebuild(self, low: int, high: int) -> None:
+        """Look-up array over all known keys and [low, high], or none where that would be too wide."""
+        known = (
+            self._lookup.to_numpy(zero_copy_only=False)[self.used].astype(np.int64)
+            if len(self)
+            else np.zeros(0, np.int64)
+        )
+        low, high = (
+            min([low, *known[:0], *([int(known.min())] if len(known) else [])]),
+            max(high, int(known.max(initial=high))),
+        )
+        self._lut = None
+        if high - low < _LUT_LIMIT:
+            self._lut_low = low
+            self._lut = np.full(high - low + 1, -1, np.int64)
+            self._lut[known - low] = np.flatnonzero(self.used)
+
+    def _add(self, columns: list[pa.Array], lookup: pa.Array) -> None:
+        """Give new keys slots: free ones first, then fresh ones at the end."""
+        need = len(lookup)
+        slots = np.flatnonzero(~self.used)[:need]
+        slots = np.concatenate([slots, np.arange(len(self), len(self) + need - len(slots))])
+        self.restore(slots.astype(np.int64), columns)
+
+    def _touch(self, slots: Ints) -> None:
+        if len(self.dirty) < len(self):
+            self.dirty = np.concatenate([self.dirty, np.zeros(len(self) - len(self.dirty), np.bool_)])
+        self.dirty[slots] = True
+
+
+def _lookup_type(schema: pa.Schema) -> pa.DataType:
+    return pa.null() if not schema.names else schema.field(0).type if len(schema) == 1 else pa.string()
+
+
+def _grown(column: pa.Array, size: int) -> pa.Array:
+    missing = size - len(column)
+    return pa.concat_arrays([column, pa.nulls(missing, column.type)]) if missing else column
+
+
+def _flat(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """One contiguous array of the scope's own type, without nulls."""
+    if isinstance(column, pa.ChunkedArray):
+        column = (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks)
+            if column.num_chunks
+            else pa.array([], column.type)
+        )
+    if column.null_count:
+        raise DataError(
+            f"key: {column.null_count} rows have no key",
+            hint="drop them before the source, or give them a key of their own",
+        )
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if column.type == kind else column.cast(kind)
+
+
+def _distinct(columns: list[pa.Array]) -> tuple[list[pa.Array], Ints]:
+    """The distinct rows of some columns, and for every row which one it is."""
+    codes: Ints | None = None
+    for column in columns:
+        coded = pc.dictionary_encode(column)
+        index = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        pair = index if codes is None else codes * max(len(coded.dictionary), 1) + index
+        dense = pc.dictionary_encode(pa.array(pair))
+        codes = dense.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    assert codes is not None
+    count = int(codes.max(initial=-1)) + 1
+    example = np.zeros(count, np.int64)
+    example[codes[::-1]] = np.arange(len(codes))[::-1]
+    rows = pa.array(example)
+    return [c.take(rows) for c in columns], codes
+
+
+def _canonical(columns: list[pa.Array]) -> pa.Array:
+    """One column that tells keys apart: the key itself, or for several columns their texts, joined so that no two keys clash."""
+    if len(columns) == 1:
+        return columns[0]
+    texts = [c.cast(pa.string()) for c in columns]
+    safe = [pc.replace_substring(pc.replace_substring(t, "\\", "\\\\"), "|", "\\|") for t in texts]
+    return pc.binary_join_element_wise(*safe, "|")
+
+
+HASH_VERSION = 1
+"""Changes whenever `spread` would answer differently: a checkpoint of another version cannot be continued."""
+
+
+def spread(columns: Sequence[pa.Array | pa.ChunkedArray], shards: int, rows: int) -> npt.NDArray[np.int64]:
+    """The shard of every row, by a hash of its key that is the same in every process and version.
+
+    Examples
+    --------
+    >>> spread([pa.array(["a", "b", "a"])], 4, 3).tolist()
+    [0, 1, 0]
+    """
+    mixed = np.full(rows, np.uint64(0x9E3779B97F4A7C15))
+    for column in columns:
+        flat = _flat(column, column.type.value_type if pa.types.is_dictionary(column.type) else column.type)
+        mixed = _mix(mixed ^ _hash_column(flat))
+    return (mixed % np.uint64(shards)).astype(np.int64)
+
+
+def _hash_column(column: pa.Array) -> npt.NDArray[np.uint64]:
+    if pa.types.is_integer(column.type):
+        return _mix(column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).view(np.uint64))
+    text = column.cast(pa.large_string() if not pa.types.is_binary(column.type) else pa.large_binary())
+    _, offsets, data = text.buffers()
+    first = (
+        np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+        if len(text)
+        else np.zeros(1, np.int64)
+    )
+    payload = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    return _fnv(first, payload)
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finaliser of splitmix64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@numba.njit(cache=True, nogil=True)
+def _fnv(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    out = np.empty(len(offsets) - 1, np.uint64)
+    for i in range(len(out)):
+        h = np.uint64(0xCBF29CE484222325)
+        for j in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(data[j])) * np.uint64(0x100000001B3)
+        out[i] = h
+    return out

@@ -1,0 +1,1 @@
+"""The operators: one file per family, node and kernel side by side."""

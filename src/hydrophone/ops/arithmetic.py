@@ -1,0 +1,164 @@
+"""Arithmetic on uniform signals: sample by sample, between two signals or with a number."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hydrophone.batch import Batch, Mask, Segments
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.types import UniformType, rate
+from hydrophone.runs import intersect_runs
+from hydrophone.state import Field, Held, SlotArrays
+from hydrophone.time import MAX_TIME, MIN_TIME
+
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def result_dtype(operation: str, a: np.dtype[Any], b: Any) -> np.dtype[Any]:
+    """What NumPy makes of these types."""
+    with np.errstate(all="ignore"):
+        return np.asarray(OPERATIONS[operation](np.ones(1, a), b)).dtype
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Combine(Node):
+    """``a + b`` and its kin: a sample where both signals have one; everywhere else a hole."""
+
+    operation: str
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def output_type(self, a: UniformType, b: UniformType) -> UniformType:
+        """The same keys, the same grid."""
+        what = f"'{self.operation}'"
+        if a.scope != b.scope:
+            raise SignalTypeError(
+                f"{what}: the signals have different keys: {list(a.key.names)} and {list(b.key.names)}",
+                hint="bring both to one key with key_by",
+            )
+        if a.timebase != b.timebase:
+            raise SignalTypeError(
+                f"{what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",
+                hint='sample one of them on the grid of the other: .sample("10ms", fill=hp.linear(max_gap="1s"))',
+            )
+        if a.channels != b.channels and min(a.channels, b.channels) > 0:
+            raise SignalTypeError(f"{what}: {a.channels} channels cannot be combined with {b.channels}")
+        dtype = result_dtype(self.operation, a.dtype, np.ones(1, b.dtype))
+        return UniformType(a.key, a.time, a.clock, dtype, max(a.channels, b.channels), a.timebase)
+
+    def kernel(self, a: UniformType, b: UniformType) -> Kernel:
+        """Match samples."""
+        return CombineKernel(self.operation)
+
+
+class CombineKernel(Kernel):
+    """Holds the samples of either side that the other side may still answer."""
+
+    def __init__(self, operation: str) -> None:
+        self.operation = OPERATIONS[operation]
+        self.left: Held[Segments] = Held(Segments)
+        self.right: Held[Segments] = Held(Segments)
+        self.seen = SlotArrays(left=Field(np.int64, MIN_TIME), right=Field(np.int64, MIN_TIME))
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Match the new samples of one side with the waiting ones of the other."""
+        assert isinstance(batch, Segments)
+        if not len(batch):
+            return ()
+        self.seen.reserve(len(self.keys))
+        name = "right" if port else "left"
+        np.maximum.at(self.seen[name], batch.slot, batch.next)
+        self.seen.touch(batch.slot)
+        (self.right if port else self.left).add(batch)
+        return self._match()
+
+    def _match(self) -> Iterable[Batch]:
+        a, b = self.left.all(), self.right.all()
+        if a is None or b is None:
+            return ()
+        a, b = _sorted(a), _sorted(b)
+        i, j, start, stop = intersect_runs(a.slot, a.first, a.next, b.slot, b.first, b.next)
+        x, y = a.cut(i, start, stop), b.cut(j, start, stop)
+        xs, ys = x.values, y.values
+        if xs.ndim != ys.ndim:
+            xs, ys = xs.reshape(len(xs), -1), ys.reshape(len(ys), -1)
+        with np.errstate(all="ignore"):
+            out = x.with_values(self.operation(xs, ys))
+        self._drop(a, b, self.seen["right"][a.slot], self.seen["left"][b.slot])
+        return (_sorted(out),) if len(out) else ()
+
+    def _drop(self, a: Segments, b: Segments, below_a: Any, below_b: Any) -> None:
+        """Forget samples whose partner has come or cannot come any more."""
+        for held, batch, below in ((self.left, a, below_a), (self.right, b, below_b)):
+            held.replace(batch.split(below)[1], batch.slot[batch.first < below])
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """A sample before the other side's mark has no partner."""
+        for held, mark in ((self.left, marks[1]), (self.right, marks[0])):
+            batch = held.all()
+            if batch is not None:
+                below = batch.base.index_from(batch.slot, np.full(len(batch), mark))
+                held.replace(batch.split(below)[1] if mark < MAX_TIME else None, batch.slot[batch.first < below])
+        return (), min(marks)
+
+    def idle(self, marks: Marks) -> Mask:
+        """What was seen matters only while samples wait."""
+        return np.ones(len(self.keys), np.bool_)
+
+
+def _sorted(x: Segments) -> Segments:
+    """Order by (slot, first) and join neighbours."""
+    return Segments.concat([x, x.cut(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scalar(Node):
+    """``signal * 2`` and its kin; `reflected` for ``2 * signal``."""
+
+    operation: str
+    number: float | complex | int
+    reflected: bool = False
+
+    gives = None
+
+    def check(self) -> None:
+        """A number."""
+        if isinstance(self.number, bool) or not isinstance(self.number, int | float | complex):
+            raise ParameterError(f"'{self.operation}': expected a signal or a number, got {type(self.number).__name__}")
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """As NumPy."""
+        return UniformType(
+            x.key, x.time, x.clock, result_dtype(self.operation, x.dtype, self.number), x.channels, x.timebase
+        )
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Sample by sample."""
+        return ScalarKernel(OPERATIONS[self.operation], self.number, self.reflected)
+
+
+class ScalarKernel(Stateless):
+    """One NumPy operation."""
+
+    def __init__(self, operation: Callable[[Any, Any], Any], number: Any, reflected: bool) -> None:
+        self.operation, self.number, self.reflected = operation, number, reflected
+
+    def map(self, batch: Batch) -> Batch:
+        """Map one batch."""
+        assert isinstance(batch, Segments)
+        pair = (self.number, batch.values) if self.reflected else (batch.values, self.number)
+        with np.errstate(all="ignore"):
+            return batch.with_values(self.operation(*pair))

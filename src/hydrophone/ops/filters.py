@@ -1,0 +1,217 @@
+"""Digital filters on uniform signals: state is carried exactly across chunks, keys and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import scipy.signal
+
+from hydrophone.batch import Batch, Mask, Segments
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.grids import Grids
+from hydrophone.ops.history import History
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import Missing, UniformType
+from hydrophone.runs import ranges
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MIN_TIME
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fir(Node):
+    """Weighted sum of the last ``len(taps)`` samples; reference: ``scipy.signal.lfilter(taps, 1, x)``.
+
+    Start: zeros before the first sample (``drop``: no output until all taps have a sample). Gap: see `Missing`. End: nothing follows the last sample.
+    """
+
+    taps: tuple[float | complex, ...]
+    missing: Missing = Missing.ZERO
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """At least one tap, all finite."""
+        if not self.taps:
+            raise ParameterError("fir: taps must hold at least one number", hint="scipy.signal.firwin designs some")
+        if not np.isfinite(self.taps).all():
+            raise ParameterError("fir: all taps must be finite")
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """As SciPy: at least double precision."""
+        return UniformType(
+            x.key, x.time, x.clock, np.result_type(x.dtype, np.asarray(self.taps)), x.channels, x.timebase
+        )
+
+    def reach(self, x: UniformType) -> Reach:
+        """The samples under the taps."""
+        return Reach.samples(x.timebase, before=len(self.taps) - 1)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Convolve."""
+        return FirKernel(np.asarray(self.taps), self.missing, self.type)
+
+
+class FirKernel(Kernel):
+    """One flat convolution over all keys: runs bleed into each other only inside the history that is cut off."""
+
+    def __init__(self, taps: npt.NDArray[Any], missing: Missing, out: UniformType) -> None:
+        self.taps, self.missing, self.out = taps, missing, out
+        self.grids = Grids(out.timebase)
+        self.history = History(len(taps) - 1, out.dtype, out.channels, missing)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Filter one batch."""
+        assert isinstance(batch, Segments)
+        if not len(batch):
+            return ()
+        self.grids.learn(batch, len(self.keys))
+        wide = self.history.extend(batch, len(self.keys))
+        flat = convolve(wide.values, self.taps)
+        y = batch.with_values(flat[ranges(wide.at, batch.lengths)].astype(self.out.dtype, copy=False))
+        if self.missing is Missing.DROP:
+            y = y.cut(np.arange(len(y)), np.minimum(y.first + self.history.size - wide.seen, y.next), y.next)
+        return (y,)
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys that have been silent for longer than the taps."""
+        return self.history.idle(self.grids, len(self.keys), marks[0])
+
+
+def convolve(values: npt.NDArray[Any], taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Causal convolution along the first axis, as long as its input; direct, so that no value touches another out of the taps' reach."""
+    if values.ndim == 2:
+        return np.stack([convolve(values[:, c], taps) for c in range(values.shape[1])], axis=1)
+    return np.convolve(values, taps)[: len(values)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sos(Node):
+    """Second-order sections; reference: ``scipy.signal.sosfilt(sos, x)``.
+
+    Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle` samples it is at rest again), ``reset`` puts it to rest.
+    End: nothing follows the last sample. A NaN stays in the state of its key until the filter comes to rest.
+    """
+
+    sections: tuple[tuple[float, float, float, float, float, float], ...]
+    missing: Missing = Missing.ZERO
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """Stable sections of six coefficients."""
+        table = np.asarray(self.sections, float)
+        if table.ndim != 2 or table.shape[1:] != (6,) or not len(table):
+            raise ParameterError(
+                f"sos: expected rows of six coefficients, got an array of shape {table.shape}",
+                hint='scipy.signal.butter(..., output="sos")',
+            )
+        if not np.isfinite(table).all() or (table[:, 3] != 1).any():
+            raise ParameterError("sos: coefficients must be finite and every a0 must be 1")
+        if pole_radius(table) >= 1:
+            raise ParameterError(f"sos: the filter is unstable (pole radius {pole_radius(table):.6g})")
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """As SciPy: at least double precision."""
+        return UniformType(x.key, x.time, x.clock, np.result_type(x.dtype, np.float64), x.channels, x.timebase)
+
+    def reach(self, x: UniformType) -> Reach:
+        """As long as the impulse response is above rounding."""
+        steps = settle(np.asarray(self.sections))
+        if steps >= LONGEST_SETTLE:
+            return Reach.unbounded(
+                f"sos: rings for more than {LONGEST_SETTLE:,} samples (pole radius {pole_radius(np.asarray(self.sections)):.8g})"
+            )
+        return Reach.samples(x.timebase, before=steps)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Filter."""
+        return SosKernel(np.asarray(self.sections, float), self.missing, self.type)
+
+
+LONGEST_SETTLE = 1 << 22
+"""Samples after which we no longer call a filter's reach finite."""
+
+
+def pole_radius(sections: npt.NDArray[np.float64]) -> float:
+    """The largest magnitude of a pole: the filter is stable below one."""
+    return max((float(np.abs(np.roots(row[3:])).max(initial=0)) for row in sections), default=0.0)
+
+
+def settle(sections: npt.NDArray[np.float64]) -> int:
+    """Samples until the impulse response has fallen below 2**-60 of its peak for good."""
+    radius = pole_radius(sections)
+    if radius == 0:
+        return 2 * len(sections)
+    guess = int(np.ceil(60 * np.log(2) / -np.log(radius))) if radius < 1 else LONGEST_SETTLE
+    if guess >= LONGEST_SETTLE:
+        return LONGEST_SETTLE
+    impulse = np.zeros(2 * guess + 64 * len(sections))
+    impulse[0] = 1
+    response = np.abs(scipy.signal.sosfilt(sections, impulse))
+    return int(np.flatnonzero(response > 2.0**-60 * response.max())[-1]) + 1
+
+
+class SosKernel(Kernel):
+    """The state of every section per key; a compiled loop over the runs, so that each key costs only its samples."""
+
+    def __init__(self, sections: npt.NDArray[np.float64], missing: Missing, out: UniformType) -> None:
+        self.sections, self.missing, self.out = sections, missing, out
+        self.settle = settle(sections)
+        self.grids = Grids(out.timebase)
+        shape = (max(out.channels, 1), len(sections), 2)
+        self.memory = SlotArrays(z=Field(out.dtype, 0, shape), due=Field(np.int64, MIN_TIME))
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Filter one batch."""
+        assert isinstance(batch, Segments)
+        if not len(batch):
+            return ()
+        self.memory.reserve(len(self.keys))
+        self.grids.learn(batch, len(self.keys))
+        x = batch.values.astype(self.out.dtype, copy=True).reshape(len(batch.values), -1)
+        longest = self.settle if self.missing is Missing.ZERO else 0
+        _sosfilt(
+            x, batch.slot, batch.first, batch.offsets, self.sections, self.memory["z"], self.memory["due"], longest
+        )
+        self.memory.touch(batch.slot)
+        return (batch.with_values(x.reshape(batch.values.shape)),)
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys whose filter has come to rest."""
+        self.memory.reserve(len(self.keys))
+        due = self.memory["due"][: len(self.keys)]
+        beyond = self.settle if self.missing is Missing.ZERO else 0
+        return self.grids.passed(np.where(due == MIN_TIME, due, due + beyond), marks[0])
+
+
+@numba.njit(cache=True, nogil=True)
+def _sosfilt(x: Any, slot: Any, first: Any, offsets: Any, sections: Any, z: Any, due: Any, settle: int) -> None:
+    """In place, run by run; a hole is at most `settle` zeros, a longer one puts the filter to rest."""
+    for run in range(len(slot)):
+        s = slot[run]
+        gap = first[run] - due[s] if due[s] != MIN_TIME else 0
+        if gap > settle:
+            z[s] = 0
+            gap = 0
+        for c in range(x.shape[1]):
+            state = z[s, c]
+            for i in range(offsets[run] - gap, offsets[run + 1]):
+                value = x[i, c] if i >= offsets[run] else x.dtype.type(0)
+                for k in range(sections.shape[0]):
+                    b0, b1, b2, a1, a2 = sections[k, 0], sections[k, 1], sections[k, 2], sections[k, 4], sections[k, 5]
+                    y = b0 * value + state[k, 0]
+                    state[k, 0] = b1 * value - a1 * y + state[k, 1]
+                    state[k, 1] = b2 * value - a2 * y
+                    value = y
+                if i >= offsets[run]:
+                    x[i, c] = value
+        due[s] = first[run] + offsets[run + 1] - offsets[run]

@@ -1,0 +1,116 @@
+"""Joins of streams, purged by progress: either side may come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.place import in_order
+from hydrophone.plan.node import Node
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType
+from hydrophone.runs import ranges, search
+from hydrophone.state import Held
+from hydrophone.time import add_time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BandJoin(Node):
+    """Pairs of events of one key where the right one starts between `before` before and `after` after the left one, both ends included.
+
+    A pair has the lifetime of its left event. Its columns are those of both sides (names of the right that clash get ``_right``) and the right event's start.
+    """
+
+    before: int
+    after: int
+
+    def check(self) -> None:
+        """A band that is not empty."""
+        if self.before + self.after < 0:
+            raise ParameterError(
+                f"band_join: the band from {-self.before} to {self.after} ns is empty",
+                hint="before and after count away from the left event",
+            )
+
+    def output_type(self, left: StreamType, right: StreamType) -> StreamType:
+        """Both payloads."""
+        if left.scope != right.scope:
+            raise SignalTypeError(
+                f"band_join: the keys differ: {list(left.scope)} and {list(right.scope)}",
+                hint="name the columns that must be equal: on=...",
+            )
+        taken = {*left.key.names, left.time, left.end, *left.columns.names}
+        stamp = pa.timestamp("ns") if left.clock == "timestamp" else pa.int64()
+        names = [_free(f.name, taken) for f in (pa.field(right.time, stamp), *right.columns)]
+        fields = [f.with_name(n) for f, n in zip((pa.field(right.time, stamp), *right.columns), names, strict=True)]
+        return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), left.end)
+
+    def reach(self, left: StreamType, right: StreamType) -> tuple[Reach, Reach]:
+        """A pair is owned by its left start."""
+        return Reach(), Reach(max(self.before, 0), max(self.after, 0))
+
+    def kernel(self, left: StreamType, right: StreamType) -> Kernel:
+        """Match."""
+        return BandJoinKernel(self.before, self.after, self.type)
+
+
+def _free(name: str, taken: set[str | None]) -> str:
+    while name in taken:
+        name += "_right"
+    taken.add(name)
+    return name
+
+
+class BandJoinKernel(Kernel):
+    """Holds the events of either side that the other side may still answer, sorted by (slot, start)."""
+
+    def __init__(self, before: int, after: int, out: StreamType) -> None:
+        self.before, self.after, self.out = before, after, out
+        self.left: Held[Events] = Held(Events)
+        self.right: Held[Events] = Held(Events)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Match new events of one side with the waiting ones of the other."""
+        assert isinstance(batch, Events)
+        mine, other = (self.right, self.left) if port else (self.left, self.right)
+        mine.add(batch)
+        waiting = other.all()
+        if waiting is None or not len(batch):
+            return ()
+        waiting = in_order(waiting)
+        other.replace(waiting, np.zeros(0, np.int64))
+        low, high = (-self.after, self.before) if port else (-self.before, self.after)
+        first = search(waiting.slot, waiting.start, batch.slot, add_time(batch.start, low), "left")
+        stop = search(waiting.slot, waiting.start, batch.slot, add_time(batch.start, high), "right")
+        counts = stop - first
+        if not counts.any():
+            return ()
+        new, old = np.repeat(np.arange(len(batch)), counts), ranges(first, counts)
+        return (self._pairs(waiting, batch, old, new) if port else self._pairs(batch, waiting, new, old),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Forget events whose band the other side has passed."""
+        self._forget(self.left, self.after, marks[1])
+        self._forget(self.right, self.before, marks[0])
+        return (), min(marks[0], add_time(marks[1], -max(self.after, 0)))
+
+    @staticmethod
+    def _forget(held: Held[Events], span: int, mark: int) -> None:
+        batch = held.all()
+        if batch is not None:
+            gone = add_time(batch.start, span) < mark
+            if gone.any():
+                held.take(gone)
+
+    def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
+        left, right = left.select(i), right.select(j)
+        n = left.columns.num_columns
+        stamp = pa.array(right.start).cast(self.out.columns.field(n).type)
+        columns = pa.table([*left.columns.columns, stamp, *right.columns.columns], schema=self.out.columns)
+        return Events(left.slot, left.start, left.end, columns)

@@ -1,0 +1,120 @@
+"""Place: the one component that reorders. It holds what may still be overtaken and lets it go, in order, when the mark has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Batch, Events, Ints, Segments
+from hydrophone.errors import DataError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.types import DataType, UniformType
+from hydrophone.runs import stable_order
+from hydrophone.state import Held
+from hydrophone.time import format_instant
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Place(Node):
+    """Put events in (key, time) order, samples in index order; the planner inserts it where an operator needs order."""
+
+    gives = Order.INDEX
+
+    def output_type(self, x: DataType) -> DataType:
+        """Unchanged."""
+        return x
+
+    def kernel(self, x: DataType) -> Kernel:
+        """One kernel per kind of batch."""
+        return PlaceSamples() if isinstance(x, UniformType) else PlaceEvents()
+
+
+class PlaceEvents(Kernel):
+    """Events leave sorted by (slot, start, end, sequence and other columns): ties have one order, whatever the arrival."""
+
+    def __init__(self) -> None:
+        self.waiting: Held[Events] = Held(Events)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold."""
+        assert isinstance(batch, Events)
+        self.waiting.add(batch)
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Let go of what starts before the mark."""
+        held = self.waiting.all()
+        if held is None:
+            return (), marks[0]
+        ripe = held.start < marks[0]
+        return ((in_order(self.waiting.take(ripe)),) if ripe.any() else ()), marks[0]
+
+
+def in_order(events: Events) -> Events:
+    """Sort by (slot, start); rows that tie are sorted by end and then by their columns, left to right."""
+    order = stable_order(events.slot, events.start)
+    if order is not None:
+        events = events.select(order)
+    tied = (events.slot[1:] == events.slot[:-1]) & (events.start[1:] == events.start[:-1])
+    return _untie(events, tied) if tied.any() else events
+
+
+def _untie(events: Events, tied: Any) -> Events:
+    touched = np.flatnonzero(np.concatenate([tied, [False]]) | np.concatenate([[False], tied]))
+    part = events.select(touched)
+    columns = {f"c{i}": _sortable(c) for i, c in enumerate(part.columns.columns)}
+    table = pa.table({"slot": part.slot, "start": part.start, "stop": part.stop, **columns})
+    keys = [(name, "ascending") for name in table.column_names]
+    rank: Ints = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
+    order = np.arange(len(events))
+    order[touched] = touched[rank]
+    return events.select(order)
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Structs and lists have no order of their own in Arrow; their text has."""
+    if pa.types.is_nested(column.type):
+        return pa.array([str(v) for v in column.to_pylist()])
+    return column
+
+
+class PlaceSamples(Kernel):
+    """Runs of samples leave by (slot, first), each sample once."""
+
+    def __init__(self) -> None:
+        self.waiting: Held[Segments] = Held(Segments)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold."""
+        assert isinstance(batch, Segments)
+        self.waiting.add(batch)
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Let go of the samples before the mark."""
+        held = self.waiting.all()
+        if held is None:
+            return (), marks[0]
+        held = Segments.concat([held, held.select(np.zeros(0, np.int64))])
+        self._refuse_overlap(held)
+        ripe, rest = held.split(held.base.index_from(held.slot, np.full(len(held), marks[0])))
+        self.waiting.replace(rest, ripe.slot)
+        return ((ripe,) if len(ripe) else ()), marks[0]
+
+    def _refuse_overlap(self, held: Segments) -> None:
+        clash = np.flatnonzero((held.slot[1:] == held.slot[:-1]) & (held.first[1:] < held.next[:-1]))
+        if len(clash):
+            at = clash[:1] + 1
+            key = {
+                n: c[0].as_py() for n, c in zip(self.keys.schema.names, self.keys.columns(held.slot[at]), strict=True)
+            }
+            time = format_instant(int(held.base.instant(held.slot[at], held.first[at])[0]))
+            raise DataError(
+                f"source: two segments of key {key} overlap at {time}", hint="each sample of a signal may come once"
+            )

@@ -1,0 +1,235 @@
+"""Row operators: each output row comes from one input row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from hydrophone import expr
+from hydrophone.batch import Batch, Events, Segments
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Stateless
+from hydrophone.plan.node import Node
+from hydrophone.plan.types import SignalType, StreamType, UniformType, arrow_type
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Where(Node):
+    """Keep the events for which a condition is true; a null condition counts as false."""
+
+    condition: nw.Expr
+
+    gives = None
+    rowwise = True
+
+    def check(self) -> None:
+        """The condition looks at one row."""
+        expr.check_rowwise(self.condition, "where")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """Unchanged, if the condition is one."""
+        kind = expr.output_type(self.condition, visible_schema(x))
+        if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+            raise ParameterError(
+                f"where: the condition is {kind}, not true or false", hint="compare with something: hp.col('x') > 0"
+            )
+        return x
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Filter."""
+        return WhereKernel(self.condition, x)
+
+
+class WhereKernel(Stateless):
+    """Evaluates the condition on the columns that it names."""
+
+    def __init__(self, condition: nw.Expr, kind: StreamType) -> None:
+        self.condition, self.kind = condition, kind
+
+    def map(self, batch: Batch) -> Batch:
+        """Filter one batch."""
+        assert isinstance(batch, Events)
+        keep = expr.keep(self.condition, visible(batch, self.kind, self, expr.names(self.condition)))
+        return batch if keep.all() else batch.select(keep)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithColumns(Node):
+    """Add or replace payload columns by expressions over the row."""
+
+    columns: tuple[tuple[str, nw.Expr], ...]
+
+    gives = None
+    rowwise = True
+
+    def check(self) -> None:
+        """Every expression looks at one row."""
+        for name, column in self.columns:
+            expr.check_rowwise(column, f"with_columns: {name}")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """The payload grows."""
+        schema = visible_schema(x)
+        fields = {f.name: f for f in x.columns}
+        for name, column in self.columns:
+            if name in (*x.key.names, x.time, x.end):
+                raise ParameterError(
+                    f"with_columns: {name!r} is the key or time of this stream", hint="use key_by to change the key"
+                )
+            fields[name] = pa.field(name, expr.output_type(column, schema))
+        return StreamType(x.key, x.time, x.clock, pa.schema(list(fields.values())), x.end)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Map."""
+        return WithColumnsKernel(self.columns, x, self.type.columns)
+
+
+class WithColumnsKernel(Stateless):
+    """Evaluates all expressions on the row as it came in."""
+
+    def __init__(self, columns: tuple[tuple[str, nw.Expr], ...], kind: StreamType, schema: pa.Schema) -> None:
+        self.columns, self.kind, self.schema = columns, kind, schema
+
+    def map(self, batch: Batch) -> Batch:
+        """Map one batch."""
+        assert isinstance(batch, Events)
+        need = frozenset().union(*(expr.names(c) for _, c in self.columns))
+        table = visible(batch, self.kind, self, need)
+        new = {name: expr.evaluate(c, table) for name, c in self.columns}
+        arrays = [new[f.name] if f.name in new else batch.columns[f.name] for f in self.schema]
+        return batch.with_columns(pa.table(arrays, schema=self.schema))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Select(Node):
+    """Keep only these payload columns."""
+
+    columns: tuple[str, ...]
+
+    gives = None
+    rowwise = True
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """The payload shrinks."""
+        return StreamType(x.key, x.time, x.clock, pa.schema([x.column(c, "select") for c in self.columns]), x.end)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Project."""
+        return SelectKernel(self.columns)
+
+
+class SelectKernel(Stateless):
+    """Projects."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = list(columns)
+
+    def map(self, batch: Batch) -> Batch:
+        """Project one batch."""
+        assert isinstance(batch, Events)
+        return batch.with_columns(batch.columns.select(self.columns))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ToEvents(Node):
+    """The samples of a uniform signal as point events."""
+
+    column: str = "value"
+
+    gives = None
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "events"
+
+    def output_type(self, x: UniformType) -> StreamType:
+        """One payload column, or one per channel."""
+        names = [f"{self.column}_{i}" for i in range(x.channels)] if x.channels else [self.column]
+        taken = {*x.key.names, x.time}
+        if taken & set(names):
+            raise ParameterError(
+                f"events: the name {self.column!r} is taken by the key or time", hint='choose another: events("sample")'
+            )
+        return StreamType(x.key, x.time, x.clock, pa.schema([pa.field(n, arrow_type(x.dtype)) for n in names]), None)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Map."""
+        return ToEventsKernel(self.type.columns)
+
+
+class ToEventsKernel(Stateless):
+    """A row per sample."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def map(self, batch: Batch) -> Batch:
+        """Unfold one batch."""
+        assert isinstance(batch, Segments)
+        return Events(
+            batch.sample_slot, batch.sample_time, None, pa.table(sample_columns(batch.values), schema=self.schema)
+        )
+
+
+def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:
+    """Samples as Arrow columns: one, or one per channel; complex numbers as structs of re and im."""
+    if values.ndim == 2:
+        return [c for i in range(values.shape[1]) for c in sample_columns(np.ascontiguousarray(values[:, i]))]
+    if values.dtype.kind == "c":
+        return [pa.StructArray.from_arrays([pa.array(values.real), pa.array(values.imag)], ["re", "im"])]
+    return [pa.array(values)]
+
+
+def column_values(column: pa.ChunkedArray | pa.Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Undo `sample_columns` for one column without nulls."""
+    if isinstance(column, pa.ChunkedArray):
+        column = (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks)
+            if column.num_chunks
+            else pa.array([], column.type)
+        )
+    if dtype.kind == "c":
+        out = np.empty(len(column), dtype)
+        out.real, out.imag = (column.field(i).to_numpy(zero_copy_only=False) for i in (0, 1))
+        return out
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(dtype, copy=False)
+
+
+def signal_values(events: Events, kind: SignalType) -> np.ndarray[Any, Any]:
+    """The samples of a signal's events: flat, or a column per channel."""
+    columns = [column_values(events.columns[n], kind.dtype) for n in kind.value]
+    return np.stack(columns, axis=1) if kind.channels else columns[0]
+
+
+def visible_schema(x: StreamType) -> pa.Schema:
+    """What an expression may name: key, time, end and payload."""
+    stamp = pa.timestamp("ns") if x.clock == "timestamp" else pa.int64()
+    times = [pa.field(x.time, stamp)] + ([pa.field(x.end, stamp)] if x.end else [])
+    return pa.schema([*x.key, *times, *x.columns])
+
+
+def visible(events: Events, kind: StreamType, kernel: Kernel, names: Iterable[str]) -> pa.Table:
+    """The named columns of a batch as one table."""
+    wanted, schema = set(names), visible_schema(kind)
+    arrays: dict[str, Any] = {}
+    if wanted & set(kind.key.names):
+        arrays |= dict(zip(kind.key.names, kernel.keys.columns(events.slot), strict=True))
+    if kind.time in wanted:
+        arrays[kind.time] = pa.array(events.start).cast(schema.field(kind.time).type)
+    if kind.end in wanted and kind.end:
+        arrays[kind.end] = pa.array(events.stop).cast(schema.field(kind.end).type)
+    arrays |= {n: events.columns[n] for n in kind.columns.names if n in wanted}
+    if not wanted:
+        return pa.table({"_": pa.nulls(len(events))})
+    missing = wanted - set(arrays)
+    if missing:
+        expr.output_type(nw.col(min(missing)), schema)
+    return pa.table({n: arrays[n] for n in schema.names if n in wanted})

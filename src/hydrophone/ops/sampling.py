@@ -1,0 +1,235 @@
+"""Sampling: from signals at any times to samples on an exact grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hydrophone.batch import Batch, Events, Ints, Mask, Segments
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.rows import signal_values
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import SignalType, UniformType
+from hydrophone.runs import ranges
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MAX_TIME, MIN_TIME, Duration, Timebase, Timebases, add_time, duration
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How a beat between two events gets a value.
+
+    Attributes
+    ----------
+    max_gap : longest distance in nanoseconds that is bridged; None: any distance
+    """
+
+    max_gap: int | None = None
+
+    waits = True
+    """Whether a beat can only be known when the event after it has come."""
+
+    def dtype(self, kind: np.dtype[Any]) -> np.dtype[Any]:
+        """The type of filled values."""
+        return kind
+
+    def between(
+        self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        """The values at `share` (0 to 1) of the way from `left` to `right`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Last(Fill):
+    """The value of the event before the beat."""
+
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """With a maximum gap the value is known at once; without one, only the next event says that the signal went on."""
+        return self.max_gap is None
+
+    def between(
+        self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        """The left value."""
+        return left
+
+
+@dataclass(frozen=True)
+class Linear(Fill):
+    """The straight line between the events around the beat."""
+
+    def dtype(self, kind: np.dtype[Any]) -> np.dtype[Any]:
+        """Integers become floats."""
+        return kind if kind.kind in "fc" else np.dtype(np.float64)
+
+    def between(
+        self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        """The line."""
+        return left + (right - left) * share
+
+
+def last(max_gap: Duration | None = None) -> Last:
+    """Fill with the last value, for at most `max_gap` after it.
+
+    Without `max_gap` the last value is held until the next event, however late, and nothing follows the last event of a key.
+
+    Examples
+    --------
+    >>> last("5s")
+    Last(max_gap=5000000000)
+    """
+    return Last(_gap(max_gap))
+
+
+def linear(max_gap: Duration | None = None) -> Linear:
+    """Fill on the straight line between neighbours that are at most `max_gap` apart.
+
+    Examples
+    --------
+    >>> linear(max_gap="5s")
+    Linear(max_gap=5000000000)
+    """
+    return Linear(_gap(max_gap))
+
+
+def _gap(value: Duration | None) -> int | None:
+    if value is None:
+        return None
+    ns = duration(value)
+    if ns <= 0:
+        raise ParameterError(f"fill: max_gap must be positive, got {value!r}")
+    return ns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample(Node):
+    """Samples at the beats of a grid: inside an event its value, between events what the fill says.
+
+    Start: nothing before a key's first event. Gap: where neighbours are further apart than `max_gap`, no samples. End: `last` goes on for `max_gap` after the
+    last event; the other fills end with it.
+    """
+
+    timebase: Timebase
+    fill: Fill | None = None
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def output_type(self, x: SignalType) -> UniformType:
+        """A grid for all keys."""
+        dtype = self.fill.dtype(x.dtype) if self.fill else x.dtype
+        return UniformType(x.key, x.time, x.clock, dtype, x.channels, self.timebase)
+
+    def reach(self, x: SignalType) -> Reach:
+        """The neighbours within the maximum gap."""
+        if self.fill is None:
+            return Reach()
+        if self.fill.max_gap is None:
+            return Reach.unbounded("sample: the fill has no max_gap")
+        return Reach(self.fill.max_gap, self.fill.max_gap if self.fill.waits else 0)
+
+    def kernel(self, x: SignalType) -> Kernel:
+        """Sample."""
+        return SampleKernel(self.timebase, self.fill, x, self.type)
+
+
+class SampleKernel(Kernel):
+    """Remembers every key's last reference point (the last instant of its last event) and the next beat that it owes."""
+
+    def __init__(self, timebase: Timebase, fill: Fill | None, kind: SignalType, out: UniformType) -> None:
+        self.base, self.fill, self.kind, self.out = Timebases.shared(timebase), fill, kind, out
+        self.gap = MAX_TIME if fill is None or fill.max_gap is None else fill.max_gap
+        shape = (kind.channels,) if kind.channels else ()
+        self.past = SlotArrays(
+            time=Field(np.int64, MIN_TIME), value=Field(out.dtype, 0, shape), due=Field(np.int64, MIN_TIME)
+        )
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Every beat inside an event, and every beat between it and the one before."""
+        assert isinstance(batch, Events)
+        self.past.reserve(len(self.keys))
+        slot, start, stop = batch.slot, batch.start, batch.stop
+        value = signal_values(batch, self.kind).astype(self.out.dtype, copy=False)
+        inside, after = self.base.index_from(slot, start), self.base.index_from(slot, stop)
+        if self.fill is None:
+            counts = after - inside
+            if counts.max(initial=0) <= 1:
+                on = counts == 1
+                return (Segments.of_samples(slot[on], inside[on], value[on], self.base),)
+            index, which = ranges(inside, counts), np.repeat(np.arange(len(slot)), counts)
+            return (Segments.of_samples(slot[which], index, value[which], self.base),)
+        new = np.concatenate([[True], slot[1:] != slot[:-1]])
+        ref = np.concatenate([[MIN_TIME], stop[:-1] - 1])
+        ref[new] = self.past["time"][slot[new]]
+        left = np.concatenate([value[:1], value[:-1]])
+        left[new] = self.past["value"][slot[new]]
+        owed = self.base.index_from(slot, add_time(ref, 1))
+        owed[new] = np.maximum(owed[new], self.past["due"][slot[new]])
+        until = inside
+        if self.fill.waits:
+            bridged = _near(start, ref, self.gap)
+        else:
+            bridged = ref > MIN_TIME
+            until = np.minimum(inside, self.base.index_from(slot, add_time(add_time(ref, self.gap), 1)))
+        before = np.where(bridged, np.maximum(until - owed, 0), 0)
+        counts = before + after - inside
+        which = np.repeat(np.arange(len(slot)), counts)
+        position = ranges(np.zeros(len(counts), np.int64), counts)
+        between = position < before[which]
+        index = np.where(between, owed[which] + position, inside[which] + position - before[which])
+        out = value[which]
+        at = which[between]
+        if len(at):
+            share = (self.base.instant(slot[at], index[between]) - ref[at]) / (start[at] - ref[at])
+            share = share[:, None] if out.ndim == 2 else share
+            out[between] = self.fill.between(share, left[at], value[at])
+        final = np.concatenate([new[1:], [True]])
+        at = slot[final]
+        self.past["time"][at], self.past["value"][at], self.past["due"][at] = (
+            stop[final] - 1,
+            value[final],
+            after[final],
+        )
+        self.past.touch(at)
+        return (Segments.of_samples(slot[which], index, out, self.base),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """A last value goes on up to the mark; other fills wait for the next event."""
+        mark = marks[0]
+        if self.fill is None or not len(self.past):
+            return (), mark
+        open_ = np.flatnonzero(self.past.used)
+        ref = self.past["time"][open_]
+        if self.fill.waits:
+            waiting = ref[_near(np.full(len(ref), mark), ref, self.gap)]
+            return (), min(mark, int(waiting.min()) + 1) if len(waiting) and mark < MAX_TIME else mark
+        first = self.past["due"][open_]
+        stop = self.base.index_from(open_, np.minimum(mark, add_time(add_time(ref, self.gap), 1)))
+        counts = np.maximum(stop - first, 0)
+        ripe = counts > 0
+        slot, first, counts = open_[ripe], first[ripe], counts[ripe]
+        if not len(slot):
+            return (), mark
+        self.past["due"][slot] = first + counts
+        self.past.touch(slot)
+        values = np.repeat(self.past["value"][slot], counts, axis=0)
+        return (Segments(slot, first, np.concatenate([[0], np.cumsum(counts)]), values, self.base),), mark
+
+    def idle(self, marks: Marks) -> Mask:
+        """A reference point matters as long as an event near enough can follow."""
+        self.past.reserve(len(self.keys))
+        ref = self.past["time"][: len(self.keys)]
+        return np.full(len(ref), True) if self.fill is None else ~_near(np.full(len(ref), marks[0]), ref, self.gap)
+
+
+def _near(time: Ints, ref: Ints, gap: int) -> Mask:
+    """Whether an event at `time` (or later) could be bridged from `ref`."""
+    return (ref > MIN_TIME) & (add_time(ref, gap) >= time)

@@ -1,0 +1,144 @@
+"""From streams to signals: the assertion that events of one key never overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Batch, Events, Ints, Mask, Segments
+from hydrophone.errors import DataError, ParameterError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.types import SignalType, StreamType, UniformType, value_dtype
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MIN_TIME, format_instant
+
+TIES = ("error", "first", "last")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ToSignal(Node):
+    """Read columns of a stream as a signal. Overlap is an error that names key and time; null readings are no readings."""
+
+    value: tuple[str, ...]
+    ties: str = "error"
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "signal"
+
+    def check(self) -> None:
+        """At least one column."""
+        if not self.value:
+            raise ParameterError("signal: name at least one column")
+        if self.ties not in TIES:
+            raise ParameterError(f"signal: ties must be one of {', '.join(TIES)}, got {self.ties!r}")
+
+    def output_type(self, x: StreamType) -> SignalType:
+        """All channels have one type."""
+        kinds = {value_dtype(x.column(v, "signal"), "signal") for v in self.value}
+        if len(kinds) > 1 and any(k.kind == "c" for k in kinds):
+            raise SignalTypeError(f"signal: the channels {', '.join(self.value)} mix complex and real columns")
+        columns = pa.schema([x.column(v, "signal") for v in self.value])
+        return SignalType(x.key, x.time, x.clock, columns, x.end, self.value, np.result_type(*kinds))
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Check."""
+        return ToSignalKernel(self.value, self.ties)
+
+
+class ToSignalKernel(Kernel):
+    """Remembers where the last event of every key ended."""
+
+    def __init__(self, value: tuple[str, ...], ties: str) -> None:
+        self.value, self.ties = list(value), ties
+        self.seen = SlotArrays(stop=Field(np.int64, MIN_TIME))
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Check one batch, which comes in order."""
+        assert isinstance(batch, Events)
+        batch = self._chosen(self._readings(batch))
+        if not len(batch):
+            return ()
+        self.seen.reserve(len(self.keys))
+        new = np.concatenate([[True], batch.slot[1:] != batch.slot[:-1]])
+        before = np.concatenate([[MIN_TIME], batch.stop[:-1]])
+        before[new] = self.seen["stop"][batch.slot[new]]
+        self._refuse(batch, batch.start < before)
+        last = np.concatenate([new[1:], [True]])
+        self.seen["stop"][batch.slot[last]] = batch.stop[last]
+        self.seen.touch(batch.slot[last])
+        return (batch,)
+
+    def idle(self, marks: Marks) -> Mask:
+        """An event that ended before the mark can no longer be overlapped."""
+        self.seen.reserve(len(self.keys))
+        return self.seen["stop"][: len(self.keys)] <= marks[0]
+
+    def _readings(self, batch: Events) -> Events:
+        batch = batch.with_columns(batch.columns.select(self.value))
+        if not any(c.null_count for c in batch.columns.columns):
+            return batch
+        bad = np.zeros(len(batch), np.bool_)
+        for column in batch.columns.columns:
+            bad |= pc.is_null(column).to_numpy()
+        return batch.select(~bad)
+
+    def _chosen(self, batch: Events) -> Events:
+        if self.ties == "error" or not len(batch):
+            return batch
+        tied = (batch.slot[1:] == batch.slot[:-1]) & (batch.start[1:] == batch.start[:-1])
+        if not tied.any():
+            return batch
+        return batch.select(
+            ~np.concatenate([[False], tied]) if self.ties == "first" else ~np.concatenate([tied, [False]])
+        )
+
+    def _refuse(self, batch: Events, overlap: Mask) -> None:
+        if not overlap.any():
+            return
+        at: Ints = np.flatnonzero(overlap)[:1]
+        key = {n: c[0].as_py() for n, c in zip(self.keys.schema.names, self.keys.columns(batch.slot[at]), strict=True)}
+        raise DataError(
+            f"signal: two events of key {key} overlap at {format_instant(int(batch.start[at][0]))}",
+            hint='a signal has one value at a time: aggregate first, or choose among equal times with signal(..., ties="first")',
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Channel(Node):
+    """One channel of a vector signal."""
+
+    number: int
+
+    gives = None
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """Scalar."""
+        if not 0 <= self.number < max(x.channels, 1):
+            raise ParameterError(f"channel: no channel {self.number}; this signal has {max(x.channels, 1)}")
+        return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """A view."""
+        return ChannelKernel(self.number)
+
+
+class ChannelKernel(Stateless):
+    """Picks a column."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def map(self, batch: Batch) -> Batch:
+        """A view of one batch."""
+        assert isinstance(batch, Segments)
+        return batch.with_values(batch.values[:, self.number]) if batch.values.ndim == 2 else batch

@@ -1,0 +1,437 @@
+"""Windows: from samples to arrays, array operators, and back by overlap-add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
+from hydrophone.errors import DataError, ParameterError, PlanError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.ops.grids import Grids
+from hydrophone.ops.history import History
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import Missing, UniformType, WindowedType
+from hydrophone.runs import ranges
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Window(Node):
+    """Arrays of `size` samples, every `hop` samples; their last samples lie at ``size - 1 + m * hop`` on the absolute grid.
+
+    ``drop`` gives the windows all of whose samples are there. ``zero`` gives every window that holds at least one sample, with zeros where there is none:
+    also those that begin before the first or end after the last sample.
+    """
+
+    size: int
+    hop: int
+    missing: Missing = Missing.DROP
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """At least one sample."""
+        if self.size < 1:
+            raise ParameterError(f"window: size must be at least 1 sample, got {self.size}")
+        if self.hop < 1:
+            raise ParameterError(
+                f"window: hop must be at least 1 sample, got {self.hop}",
+                hint="hop=size makes windows that do not overlap",
+            )
+
+    def output_type(self, x: UniformType) -> WindowedType:
+        """Arrays of scalars."""
+        if x.channels:
+            raise SignalTypeError(
+                f"window: this signal has {x.channels} channels", hint="pick one first: signal.channel(0)"
+            )
+        if x.timebase is None and self.missing is Missing.ZERO:
+            raise PlanError(
+                'window: missing="zero" needs one period for all keys',
+                hint='use missing="drop", or sample to a common period first',
+            )
+        return WindowedType(x.key, x.time, x.clock, x.dtype, self.size, self.size, self.hop, x.timebase)
+
+    def reach(self, x: UniformType) -> Reach:
+        """A window is owned by its last instant."""
+        return Reach.samples(x.timebase, before=self.size - 1)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Cut."""
+        return WindowKernel(self.size, self.hop, self.missing, x)
+
+
+class WindowKernel(Kernel):
+    """The last ``size - 1`` samples per key; with ``zero`` also the next window end that the key owes."""
+
+    def __init__(self, size: int, hop: int, missing: Missing, kind: UniformType) -> None:
+        self.size, self.hop, self.missing = size, hop, missing
+        self.grids = Grids(kind.timebase)
+        self.history = History(size - 1, kind.dtype, 0, missing)
+        self.owed = SlotArrays(end=Field(np.int64, MIN_TIME))
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """All windows that end inside the runs of the batch, or (``zero``) in the holes before them."""
+        assert isinstance(batch, Segments)
+        if not len(batch):
+            return ()
+        self.owed.reserve(len(self.keys))
+        self.grids.learn(batch, len(self.keys))
+        wide = self.history.extend(batch, len(self.keys))
+        if self.missing is Missing.ZERO:
+            ripe = batch.first
+        else:
+            ripe = batch.first + self.history.size - wide.seen
+        start, at = self._grid(ripe), wide.at - batch.first
+        stop, slot = batch.next, batch.slot
+        if self.missing is Missing.ZERO:
+            start, stop, at, slot = self._with_holes(batch, wide.due, wide.pad, wide.end, start, at)
+        out = self._cut(slot, start, stop, at, wide.values, batch.base)
+        return (out,) if len(out) else ()
+
+    def _with_holes(
+        self, batch: Segments, due: Ints, pad: Ints, end: Ints, start: Ints, at: Ints
+    ) -> tuple[Ints, Ints, Ints, Ints]:
+        """Before the windows of each run, those that end in the pad before it and were not given by `advance` already."""
+        known = due > MIN_TIME
+        hole = np.where(known, due, 0)
+        hole_start = self._grid(np.maximum(hole, self.owed["end"][batch.slot]))
+        both = [
+            np.stack(pair, axis=1).reshape(-1)
+            for pair in (
+                (hole_start, start),
+                (np.where(known, hole + pad, hole_start), batch.next),
+                (end - hole, at),
+                (batch.slot, batch.slot),
+            )
+        ]
+        self.owed["end"][batch.slot] = batch.next
+        self.owed.touch(batch.slot)
+        return both[0], both[1], both[2], both[3]
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """With ``zero``, the windows that end in the silence before the mark."""
+        if self.missing is not Missing.ZERO or self.size == 1:
+            return (), marks[0]
+        slot, base = np.flatnonzero(self.history.used), self.grids.base
+        due = self.history["due"][slot]
+        stop = np.minimum(due + self.history.size, base.index_from(slot, np.full(len(slot), marks[0])))
+        start = self._grid(np.maximum(due, self.owed["end"][slot]))
+        ripe = start < stop
+        slot, due, start, stop = slot[ripe], due[ripe], start[ripe], stop[ripe]
+        if not len(slot):
+            return (), marks[0]
+        self.owed["end"][slot] = stop
+        self.owed.touch(slot)
+        values = np.concatenate([self.history["tail"][slot], np.zeros_like(self.history["tail"][slot])], axis=1)
+        at = np.arange(len(slot)) * values.shape[1] + self.history.size - due
+        return (self._cut(slot, start, stop, at, values.reshape(-1), base),), marks[0]
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys that have been silent for a whole window."""
+        return self.history.idle(self.grids, len(self.keys), marks[0])
+
+    def _grid(self, index: Ints) -> Ints:
+        """The first window end at or after an index."""
+        return index + (self.size - 1 - index) % self.hop
+
+    def _cut(self, slot: Ints, start: Ints, stop: Ints, at: Ints, values: npt.NDArray[Any], base: Timebases) -> Windows:
+        """Windows that end at ``start, start + hop, …`` before `stop`; the sample of index k lies at ``at + k`` in `values`."""
+        count = np.maximum(0, -((start - stop) // self.hop))
+        which = np.repeat(np.arange(len(slot)), count)
+        last = start[which] + self.hop * ranges(np.zeros(len(count), np.int64), count)
+        if len(values) < self.size:
+            return Windows(slot[which], last, np.zeros((0, self.size), values.dtype), base)
+        view = np.lib.stride_tricks.sliding_window_view(values, self.size)
+        return Windows(slot[which], last, view[at[which] + last - self.size + 1], base)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rfft(Node):
+    """Spectrum of real windows; reference: ``numpy.fft.rfft``."""
+
+    gives = None
+
+    def output_type(self, x: WindowedType) -> WindowedType:
+        """Half the values, and complex."""
+        if x.dtype.kind == "c":
+            raise SignalTypeError("rfft: the windows are complex", hint="use fft, which is for complex values")
+        return replace(
+            x, dtype=np.dtype(np.complex64 if x.dtype == np.float32 else np.complex128), length=x.length // 2 + 1
+        )
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Row by row."""
+        return Rows(scipy.fft.rfft)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Irfft(Node):
+    """Real windows from their spectrum; reference: ``numpy.fft.irfft`` with the window's size."""
+
+    gives = None
+
+    def output_type(self, x: WindowedType) -> WindowedType:
+        """As many real values as the window has samples."""
+        if x.length != x.size // 2 + 1:
+            raise SignalTypeError(
+                f"irfft: expected {x.size // 2 + 1} values for windows of {x.size} samples, got {x.length}",
+                hint="irfft undoes rfft",
+            )
+        return replace(x, dtype=np.dtype(np.float32 if x.dtype == np.complex64 else np.float64), length=x.size)
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Row by row."""
+        return Rows(scipy.fft.irfft, x.size)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fft(Node):
+    """Full spectrum of windows; reference: ``numpy.fft.fft``."""
+
+    gives = None
+
+    def output_type(self, x: WindowedType) -> WindowedType:
+        """Complex."""
+        return replace(x, dtype=np.result_type(x.dtype, np.complex64))
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Row by row."""
+        return Rows(scipy.fft.fft)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ifft(Node):
+    """Windows from their full spectrum; reference: ``numpy.fft.ifft``. The result is complex."""
+
+    gives = None
+
+    def output_type(self, x: WindowedType) -> WindowedType:
+        """Complex."""
+        return replace(x, dtype=np.result_type(x.dtype, np.complex64))
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Row by row."""
+        return Rows(scipy.fft.ifft)
+
+
+class Rows(Stateless):
+    """A transform of every row by itself: a NaN in one key's window stays there."""
+
+    def __init__(self, transform: Callable[..., Any], length: int | None = None) -> None:
+        self.transform, self.length = transform, length
+
+    def map(self, batch: Batch) -> Batch:
+        """Transform one batch."""
+        assert isinstance(batch, Windows)
+        return batch.with_values(
+            self.transform(batch.values, n=self.length, axis=1)
+            if len(batch)
+            else self.transform(np.ones_like(batch.values, shape=(1, batch.values.shape[1])), n=self.length, axis=1)[:0]
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapWindows(Node):
+    """A user's function over windows: it gets a two-dimensional array with a row per window, and gives one with as many rows."""
+
+    function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+    gives = None
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "map"
+
+    def output_type(self, x: WindowedType) -> WindowedType:
+        """The function is tried on two windows of zeros."""
+        probe = apply(self.function, np.zeros((2, x.length), x.dtype))
+        return replace(x, dtype=probe.dtype, length=probe.shape[1])
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Call it."""
+        return MapWindowsKernel(self.function, self.type)
+
+
+class MapWindowsKernel(Stateless):
+    """Calls the function and checks what comes back."""
+
+    def __init__(self, function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], out: WindowedType) -> None:
+        self.function, self.out = function, out
+
+    def map(self, batch: Batch) -> Batch:
+        """Map one batch."""
+        assert isinstance(batch, Windows)
+        if not len(batch):
+            return batch.with_values(np.zeros((0, self.out.length), self.out.dtype))
+        values = apply(self.function, batch.values)
+        if values.shape[1] != self.out.length:
+            raise DataError(
+                f"map: {_called(self.function)} gave windows of {values.shape[1]} values, and {self.out.length} when it was tried"
+            )
+        return batch.with_values(values.astype(self.out.dtype, copy=False))
+
+
+def apply(function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], windows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Call a user's window function; a wrong shape or an exception names the function."""
+    try:
+        values = np.asarray(function(windows))
+    except Exception as error:
+        raise DataError(
+            f"map: {_called(function)} raised {type(error).__name__}: {error}",
+            hint="it gets an array with a row per window",
+        ) from error
+    if values.ndim == 1 and len(values) == len(windows):
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(windows):
+        raise DataError(
+            f"map: {_called(function)} turned an array of shape {windows.shape} into {values.shape}",
+            hint="it must give one row per window; reduce along axis 1",
+        )
+    return values
+
+
+def _called(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OverlapAdd(Node):
+    """Lay windows back on the time axis, the last value at the window's instant, and add where they overlap.
+
+    Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
+    """
+
+    gives = Order.INDEX
+    needs = Order.INDEX
+
+    def output_type(self, x: WindowedType) -> UniformType:
+        """Samples again."""
+        return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
+
+    def reach(self, x: WindowedType) -> Reach:
+        """A sample needs all windows that cover it, and these end after it."""
+        return Reach.samples(x.timebase, after=x.length - 1)
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Add."""
+        return OverlapAddKernel(x)
+
+
+class OverlapAddKernel(Kernel):
+    """Per key the sums under its last window, and the next index that it owes."""
+
+    def __init__(self, kind: WindowedType) -> None:
+        self.kind, self.length = kind, kind.length
+        self.grids = Grids(kind.timebase)
+        self.sums = SlotArrays(
+            sum=Field(kind.dtype, 0, (kind.length,)), last=Field(np.int64, MIN_TIME), owed=Field(np.int64, MIN_TIME)
+        )
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """What no later window can cover."""
+        assert isinstance(batch, Windows)
+        if not len(batch):
+            return ()
+        self.sums.reserve(len(self.keys))
+        self.grids.learn(batch, len(self.keys))
+        most = np.full(len(batch), self.length)
+        same = batch.slot[1:] == batch.slot[:-1]
+        most[1:][same] = np.minimum(batch.last[1:] - batch.last[:-1], self.length)[same]
+        room = int(most.sum())
+        index, value, slot = np.empty(room, np.int64), np.empty(room, self.kind.dtype), np.empty(room, np.int64)
+        state = self.sums
+        count = _overlap_add(
+            batch.slot,
+            batch.last,
+            np.ascontiguousarray(batch.values),
+            state["sum"],
+            state["last"],
+            state["owed"],
+            slot,
+            index,
+            value,
+        )
+        self.sums.touch(batch.slot)
+        return (Segments.of_samples(slot[:count], index[:count], value[:count], batch.base),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """What the next window that progress allows cannot cover."""
+        mark = marks[0]
+        slot = np.flatnonzero(self.sums.used)
+        if not len(slot):
+            return (), self._bound(mark, self.kind.timebase)
+        base, after = self.grids.base, self.sums["last"][slot] + 1
+        next_end = self._grid(np.maximum(base.index_from(slot, np.full(len(slot), mark)), after))
+        start, stop = self.sums["owed"][slot], np.minimum(next_end - self.length + 1, after)
+        ripe = start < stop
+        slot, start, stop, first = slot[ripe], start[ripe], stop[ripe], (after - self.length)[ripe]
+        batches: tuple[Batch, ...] = ()
+        if len(slot):
+            lengths = stop - start
+            flat = slot * self.length + start - first
+            values = self.sums["sum"].reshape(-1)[ranges(flat, lengths)]
+            batches = (Segments(slot, start, np.concatenate([[0], np.cumsum(lengths)]), values, base),)
+            self.sums["owed"][slot] = stop
+            self.sums.touch(slot)
+        return batches, self._bound(mark, self.kind.timebase)
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys that owe nothing."""
+        self.sums.reserve(len(self.keys))
+        last, owed = self.sums["last"][: len(self.keys)], self.sums["owed"][: len(self.keys)]
+        return (last == MIN_TIME) | (owed > last)
+
+    def _grid(self, index: Ints) -> Ints:
+        """The first window end at or after an index."""
+        return index + (self.kind.size - 1 - index) % self.kind.hop
+
+    def _bound(self, mark: int, timebase: Timebase | None) -> int:
+        """No sample before this can still come."""
+        if mark in (MIN_TIME, MAX_TIME):
+            return mark
+        if timebase is not None:
+            end = int(self._grid(np.array([timebase.index_from(mark)]))[0])
+            return min(mark, timebase.instant(end - self.length + 1))
+        owing = np.flatnonzero(self.sums.used & (self.sums["owed"] <= self.sums["last"]))
+        if not len(owing):
+            return mark
+        return min(mark, int(self.grids.base.instant(owing, self.sums["owed"][owing]).min()))
+
+
+@numba.njit(cache=True, nogil=True)
+def _overlap_add(
+    slot: Any, last: Any, windows: Any, total: Any, prior: Any, owed: Any, out_slot: Any, out_index: Any, out_value: Any
+) -> int:
+    """Add windows in order; what the next window of the key cannot reach leaves."""
+    length = windows.shape[1]
+    count = 0
+    for w in range(len(slot)):
+        s, end = slot[w], last[w]
+        sums = total[s]
+        if prior[s] == MIN_TIME:
+            shift = length
+        else:
+            first = prior[s] - length + 1
+            shift = min(end - prior[s], length)
+            for k in range(max(owed[s], first), first + shift):
+                out_slot[count], out_index[count], out_value[count] = s, k, sums[k - first]
+                count += 1
+        for i in range(length - shift):
+            sums[i] = sums[i + shift] + windows[w, i]
+        for i in range(length - shift, length):
+            sums[i] = windows[w, i]
+        owed[s] = max(owed[s], end - length + 1)
+        prior[s] = end
+    return count

@@ -1,0 +1,1 @@
+"""The plan: frozen nodes, their types and reach, rewrites, stages and explanations."""

@@ -1,0 +1,75 @@
+"""`explain`: what each node does, what flows out of it, how far it reaches, over which keys and on which host."""
+
+from __future__ import annotations
+
+from hydrophone.errors import ParameterError
+from hydrophone.plan.lower import Stage, lower, stages
+from hydrophone.plan.node import Node, topological
+from hydrophone.plan.reach import reach_of_sources
+from hydrophone.plan.source import Leaf, Port, Source
+
+STAGES = ("logical", "lowered", "stages")
+
+
+def explain(root: Node, stage: str = "logical") -> str:
+    """A plan as text, at one of its stages."""
+    if stage not in STAGES:
+        raise ParameterError(f"explain: no stage {stage!r}; there are: {', '.join(STAGES)}")
+    if stage == "logical":
+        return "\n".join([*_tree([root]), "", *_summary(root)])
+    if stage == "lowered":
+        return "\n".join(_tree(lower([root]).roots))
+    return "\n".join(line for number, s in enumerate(stages(root)) for line in _stage(number, s))
+
+
+def _tree(roots: tuple[Node, ...] | list[Node]) -> list[str]:
+    """One line per node, inputs indented below; a node that is shared is written once."""
+    shared = {n for n in topological(roots) if sum(n in m.inputs for m in topological(roots)) > 1}
+    lines: list[str] = []
+    seen: set[Node] = set()
+
+    def write(node: Node, depth: int) -> None:
+        mark = f" #{node.digest[:6]}" if node in shared else ""
+        if node in seen:
+            lines.append(f"{'  ' * depth}(shared{mark})")
+            return
+        seen.add(node)
+        reach = "".join(f", reach {r}" for r in dict.fromkeys(node.reaches) if r.before != 0 or r.after != 0)
+        lines.append(f"{'  ' * depth}{title(node)} -> {node.type.describe()}{reach}{mark}")
+        for child in node.inputs:
+            write(child, depth + 1)
+
+    for root in roots:
+        write(root, 0)
+    return lines
+
+
+def title(node: Node) -> str:
+    """Operator and parameters."""
+    if isinstance(node, Source):
+        return f"source {node.data.identity}"
+    if isinstance(node, Port):
+        return f"port {node.number}"
+    return f"{node.name()}({node.describe()})" if not isinstance(node, Leaf) else node.name()
+
+
+def _summary(root: Node) -> list[str]:
+    reaches = reach_of_sources(root)
+    lines = [f"needs of {title(source)}: {reach}" for source, reach in reaches.items()]
+    count = len(stages(root))
+    lines.append(
+        "slices: possible, reach is bounded"
+        if all(r.bounded for r in reaches.values())
+        else "slices: not possible, see reach"
+    )
+    lines.append(f"shards: {count} exchange{'s' if count > 1 else ''}")
+    return lines
+
+
+def _stage(number: int, stage: Stage) -> list[str]:
+    lines = [f"stage {number}, keys: {', '.join(stage.root.topological()[0].type.key.names) or 'none'}"]
+    for port, source in enumerate(stage.inputs):
+        feed = f"stage {source.stage}" if source.source is None else title(source.source)
+        lines.append(f"  port {port} <- {feed}, before the exchange:")
+        lines += [f"    {line}" for line in _tree([source.prefix])]
+    return lines + [f"  {line}" for line in _tree([stage.root])]

@@ -1,0 +1,161 @@
+"""Where a plan begins: the layout of rows at a source, and the leaves Source and Port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, value_dtype
+from hydrophone.progress import Policy
+from hydrophone.time import Timebase
+
+
+class Data(Protocol):
+    """Where rows come from. Hosts that can read a kind of data look at its class; the plan needs only its schema and a name."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a row."""
+
+    @property
+    def identity(self) -> str:
+        """A name that tells this data from other data in one process."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows are read as events: which columns are key, time, end of lifetime and sequence.
+
+    With `samples` a row is a segment instead: the column `samples` is an array whose first value lies at `time` and whose spacing is the column `period`
+    (nanoseconds) or, for all rows, `timebase`.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    time: str
+    end: str | None = None
+    sequence: str | None = None
+    samples: str | None = None
+    period: str | None = None
+    timebase: Timebase | None = None
+
+    def check(self, what: str) -> None:
+        """Every column that is named exists and has a type that can serve."""
+        named = [*self.key, self.time, *filter(None, [self.end, self.sequence, self.samples, self.period])]
+        for name in named:
+            if name not in self.schema.names:
+                raise ParameterError(f"{what}: no column {name!r}; the data has: {', '.join(self.schema.names)}")
+        if len(set(named)) < len(named):
+            raise ParameterError(
+                f"{what}: a column is named twice among key, time, end and sequence: {', '.join(named)}"
+            )
+        for name in self.key:
+            _check_key(self.schema.field(name), what)
+        for name in filter(None, [self.time, self.end]):
+            _check_time(self.schema.field(name), what)
+        if self.samples and (self.period is None) == (self.timebase is None):
+            raise ParameterError(
+                f"{what}: segments need a period",
+                hint='name its column (period="period") or give one for all: period="1ms"',
+            )
+
+    @property
+    def clock(self) -> Clock:
+        """Whether the user's times are timestamps or integer nanoseconds."""
+        return "timestamp" if pa.types.is_timestamp(self.schema.field(self.time).type) else "int"
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The key columns, with dictionaries opened."""
+        return pa.schema([pa.field(n, plain(self.schema.field(n).type)) for n in self.key])
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """The columns that are neither key nor time; the sequence first, because ties are broken from left to right."""
+        taken = {*self.key, self.time, self.end, self.samples, self.period, self.sequence}
+        first = (self.sequence,) if self.sequence else ()
+        return (*first, *(n for n in self.schema.names if n not in taken))
+
+    def type(self) -> DataType:
+        """What flows out of such a source."""
+        if self.samples:
+            item = self.schema.field(self.samples).type
+            if not hasattr(item, "value_type"):
+                raise SignalTypeError(f"source: column {self.samples!r} is {item}, not an array of samples")
+            dtype = value_dtype(pa.field(self.samples, item.value_type), "source")
+            return UniformType(self.key_schema, self.time, self.clock, np.dtype(dtype), 0, self.timebase)
+        columns = pa.schema([pa.field(n, plain(self.schema.field(n).type)) for n in self.payload])
+        return StreamType(self.key_schema, self.time, self.clock, columns, self.end)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values behind a dictionary, and text and binary of one width: engines disagree on these."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    return kind
+
+
+def _check_key(field: pa.Field, what: str) -> None:
+    kind = plain(field.type)
+    good = (
+        pa.types.is_integer,
+        pa.types.is_string,
+        pa.types.is_boolean,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_binary,
+    )
+    if not any(test(kind) for test in good):
+        raise SignalTypeError(
+            f"{what}: key column {field.name!r} is {field.type}, which cannot be a key",
+            hint="keys are integers, texts, booleans, dates or timestamps; round a float or cast it to text first",
+        )
+
+
+def _check_time(field: pa.Field, what: str) -> None:
+    if not (pa.types.is_timestamp(field.type) or field.type in (pa.int64(), pa.int32(), pa.uint32())):
+        raise SignalTypeError(
+            f"{what}: time column {field.name!r} is {field.type}",
+            hint="times are timestamps or integers in nanoseconds; cast the column first",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Leaf(Node):
+    """Common to both leaves."""
+
+    layout: Layout
+    progress: Policy | None = None
+
+    gives = Order.ANY
+
+    def check(self) -> None:
+        """Columns exist and have types that can serve."""
+        self.layout.check("source")
+
+    def output_type(self) -> DataType:
+        """The layout decides."""
+        return self.layout.type()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source(Leaf):
+    """Rows from a table, files or a Spark DataFrame."""
+
+    data: Data
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Port(Leaf):
+    """Input number so-and-so of a running pipeline; it stands in for a source, so that state does not depend on where rows come from."""
+
+    number: int

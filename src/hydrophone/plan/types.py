@@ -1,0 +1,159 @@
+"""What a query knows about its data before it sees any: the types of streams, signals, uniform signals and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.time import Timebase, format_duration
+
+Clock = Literal["timestamp", "int"]
+"""How instants are shown to the user: as timestamps, or as integer nanoseconds (as the source had them)."""
+
+
+class Missing(Enum):
+    """What an operator does where a sample is missing.
+
+    ``ZERO`` counts a hole as zeros and keeps history, ``DROP`` gives no output that would need a missing sample, ``RESET`` starts afresh after a hole.
+    """
+
+    ZERO = "zero"
+    DROP = "drop"
+    RESET = "reset"
+
+    @classmethod
+    def of(cls, value: str | Missing, what: str, allowed: Iterable[Missing] | None = None) -> Missing:
+        """Parse a user's word."""
+        choices = tuple(allowed or cls)
+        for choice in choices:
+            if value in (choice, choice.value):
+                return choice
+        names = ", ".join(repr(c.value) for c in choices)
+        raise ParameterError(f"{what}: missing must be one of {names}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class DataType:
+    """Common to everything that flows: the key columns, the name of the time column and how time is shown."""
+
+    key: pa.Schema
+    time: str
+    clock: Clock
+
+    @property
+    def scope(self) -> tuple[tuple[str, str], ...]:
+        """The key columns as plain text: operators of one scope share slots."""
+        return tuple((f.name, str(f.type)) for f in self.key)
+
+    def describe(self) -> str:
+        """One line for `explain`."""
+        raise NotImplementedError
+
+    def _by(self) -> str:
+        return f" by {', '.join(self.key.names)}" if self.key.names else ""
+
+
+@dataclass(frozen=True)
+class StreamType(DataType):
+    """Events with payload columns; lifetimes may overlap. `end` names the column that ends them; points have none."""
+
+    columns: pa.Schema
+    end: str | None
+
+    def column(self, name: str, what: str) -> pa.Field:
+        """A payload column, or an error that names the choices."""
+        if name in self.columns.names:
+            return self.columns.field(name)
+        names = ", ".join(self.columns.names) or "none"
+        raise ParameterError(f"{what}: no column {name!r}; this stream has: {names}")
+
+    def describe(self) -> str:
+        """One line for `explain`."""
+        fields = ", ".join(f"{f.name}: {f.type}" for f in self.columns)
+        return f"Stream({fields}){self._by()}"
+
+
+@dataclass(frozen=True)
+class SignalType(StreamType):
+    """A stream whose events of one key never overlap; `value` names the columns that are its samples."""
+
+    value: tuple[str, ...]
+    dtype: np.dtype
+
+    @property
+    def channels(self) -> int:
+        """Channels of a vector signal; 0 for a scalar one."""
+        return len(self.value) if len(self.value) > 1 else 0
+
+    def describe(self) -> str:
+        """One line for `explain`."""
+        return f"Signal({_values(self.dtype, self.channels)}){self._by()}"
+
+
+@dataclass(frozen=True)
+class UniformType(DataType):
+    """Samples on an exact grid; `timebase` is None where every key has its own."""
+
+    dtype: np.dtype
+    channels: int
+    timebase: Timebase | None
+
+    def describe(self) -> str:
+        """One line for `explain`."""
+        return f"UniformSignal({_values(self.dtype, self.channels)}, {rate(self.timebase)}){self._by()}"
+
+
+@dataclass(frozen=True)
+class WindowedType(DataType):
+    """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples."""
+
+    dtype: np.dtype
+    length: int
+    size: int
+    hop: int
+    timebase: Timebase | None
+
+    def describe(self) -> str:
+        """One line for `explain`."""
+        return f"Windowed({self.dtype}[{self.length}], size {self.size}, hop {self.hop}, {rate(self.timebase)}){self._by()}"
+
+
+def rate(timebase: Timebase | None) -> str:
+    """The period of a grid, for people."""
+    if timebase is None:
+        return "a period per key"
+    period = timebase.period
+    return (
+        f"every {format_duration(int(period))}" if period.denominator == 1 else f"{float(1_000_000_000 / period):g} Hz"
+    )
+
+
+def _values(dtype: np.dtype, channels: int) -> str:
+    return f"{dtype}[{channels}]" if channels else str(dtype)
+
+
+def value_dtype(field: pa.Field, what: str) -> np.dtype:
+    """The NumPy type of a payload column that holds samples; complex numbers are structs of ``re`` and ``im``."""
+    kind = field.type
+    if pa.types.is_struct(kind) and [kind.field(i).name for i in range(kind.num_fields)] == ["re", "im"]:
+        return np.dtype(np.complex64 if kind.field(0).type == pa.float32() else np.complex128)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.dtype(kind.to_pandas_dtype())
+    raise SignalTypeError(
+        f"{what}: column {field.name!r} is {kind}, which has no arithmetic",
+        hint="a signal is made of ints, floats, or a struct of re and im (complex)",
+    )
+
+
+def arrow_type(dtype: np.dtype) -> pa.DataType:
+    """The Arrow type that shows samples of this NumPy type."""
+    if dtype.kind == "c":
+        part = pa.float32() if dtype == np.complex64 else pa.float64()
+        return pa.struct([("re", part), ("im", part)])
+    return pa.from_numpy_dtype(dtype)

@@ -1,0 +1,143 @@
+"""Progress at a source: what it promises, and the marks that follow from the rows seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.errors import ParameterError
+from hydrophone.time import MIN_TIME, Duration, add_time, duration
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a source knows about the order of its rows.
+
+    Attributes
+    ----------
+    delay : how far behind the latest time a row may come, in nanoseconds
+    column : a column of punctuation ("nothing before this time will come"), instead of a delay
+    by : the column whose values are the identities that promise (a gateway, a partition); None: the whole source promises
+    idle : an identity that has fallen behind the latest by more than this leaves the minimum; None: never
+    """
+
+    delay: int = 0
+    column: str | None = None
+    by: str | None = None
+    idle: int | None = None
+
+    def promise(self, largest: int) -> int:
+        """The mark that follows from the largest time (or punctuation) seen."""
+        return largest if self.column else add_time(largest, -self.delay)
+
+
+def ordered(*, by: str | None = None, idle: Duration | None = None) -> Policy:
+    """Rows come in time order.
+
+    Parameters
+    ----------
+    by : str, optional
+        The column that says who sent a row; each sender is ordered by itself, and progress is that of the slowest.
+    idle : duration, optional
+        A sender that is further behind than this no longer holds back the others; its rows are late when it returns.
+
+    Examples
+    --------
+    >>> ordered().promise(100)
+    100
+    """
+    return Policy(0, None, by, None if idle is None else _positive("idle", idle))
+
+
+def delayed(delay: Duration, *, by: str | None = None, idle: Duration | None = None) -> Policy:
+    """Rows come at most `delay` behind the latest time seen.
+
+    Examples
+    --------
+    >>> delayed("5s").promise(7_000_000_000)
+    2000000000
+    """
+    return Policy(_positive("delay", delay, zero=True), None, by, None if idle is None else _positive("idle", idle))
+
+
+def punctuated(column: str, *, by: str | None = None, idle: Duration | None = None) -> Policy:
+    """A column of the rows says so: no row that starts before its value will come.
+
+    Examples
+    --------
+    >>> punctuated("mark").promise(42)
+    42
+    """
+    return Policy(0, column, by, None if idle is None else _positive("idle", idle))
+
+
+def _positive(what: str, value: Duration, *, zero: bool = False) -> int:
+    ns = duration(value)
+    if ns < 0 or (ns == 0 and not zero):
+        raise ParameterError(f"progress: {what} must be positive, got {value!r}")
+    return ns
+
+
+def largest_times(table: pa.Table, time: str, policy: Policy) -> dict[str, int]:
+    """The largest time (or punctuation) of every identity in a batch of rows.
+
+    Examples
+    --------
+    >>> largest_times(pa.table({"t": [3, 9, 4], "who": ["a", "b", "a"]}), "t", ordered(by="who"))
+    {'a': 4, 'b': 9}
+    """
+    column = policy.column or time
+    if not len(table):
+        return {}
+    if policy.by is None:
+        found = {"": pc.max(table[column])}
+    else:
+        grouped = table.select([policy.by, column]).group_by(policy.by).aggregate([(column, "max")])
+        found = dict(zip(map(str, grouped[policy.by].to_pylist()), grouped[f"{column}_max"], strict=True))
+    return {who: _nanoseconds(value) for who, value in sorted(found.items()) if value.is_valid}
+
+
+def _nanoseconds(value: pa.Scalar) -> int:
+    return (
+        int(value.cast(pa.timestamp("ns", value.type.tz)).value)
+        if pa.types.is_timestamp(value.type)
+        else int(value.as_py())
+    )
+
+
+@dataclass
+class Tracker:
+    """The marks of one source, by identity; the effective mark is the least of the live ones and never falls.
+
+    Examples
+    --------
+    >>> seen = Tracker(delayed("0s"))
+    >>> seen.see({"a": 10, "b": 7})
+    >>> seen.mark
+    7
+    >>> seen.see({"a": 20})
+    >>> seen.mark
+    7
+    """
+
+    policy: Policy
+    marks: dict[str, int] = field(default_factory=dict)
+    mark: int = MIN_TIME
+
+    def see(self, largest: dict[str, int]) -> None:
+        """Take the largest time (or punctuation) of every identity in a batch of rows, and move on."""
+        for identity, time in largest.items():
+            self.marks[identity] = max(self.marks.get(identity, self.mark), self.policy.promise(time))
+        live = list(self._live(self.marks.values()))
+        if live:
+            self.mark = max(self.mark, min(live))
+
+    def _live(self, marks: Iterable[int]) -> Iterable[int]:
+        marks = list(marks)
+        if self.policy.idle is None or not marks:
+            return marks
+        horizon = add_time(max(marks), -self.policy.idle)
+        return [m for m in marks if m >= horizon]

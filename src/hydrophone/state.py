@@ -1,0 +1,204 @@
+"""What a kernel may keep between calls: arrays with a row per slot, and held batches; both snapshot themselves in blocks of slots.
+
+A block is the unit that a checkpoint writes: only blocks that changed since the last snapshot are written again. State is never pickled: a block is an
+Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hydrophone.batch import BLOCK, Events, Ints, Mask, Segments
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a `SlotArrays`: what a fresh slot holds."""
+
+    dtype: npt.DTypeLike
+    fill: Any = 0
+    shape: tuple[int, ...] = ()
+
+
+class SlotArrays:
+    """Arrays with one row per slot; a slot that was never touched, or was released, holds the fill values.
+
+    Examples
+    --------
+    >>> state = SlotArrays(total=Field(np.float64))
+    >>> state.reserve(3)
+    >>> state["total"][[0, 2]] += 1.5
+    >>> state.touch(np.array([0, 2]))
+    >>> state["total"].tolist()
+    [1.5, 0.0, 1.5]
+    """
+
+    def __init__(self, **fields: Field) -> None:
+        self.fields = fields
+        self.arrays = {name: np.zeros((0, *f.shape), f.dtype) for name, f in fields.items()}
+        self.used: Mask = np.zeros(0, np.bool_)
+        self._dirty: Mask = np.zeros(0, np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.used)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.arrays[name]
+
+    def reserve(self, slots: int) -> None:
+        """Make room for slots ``0 .. slots - 1``."""
+        old = len(self)
+        if slots <= old:
+            return
+        size = max(slots, 2 * old)
+        for name, f in self.fields.items():
+            grown = np.full((size, *f.shape), f.fill, f.dtype)
+            grown[:old] = self.arrays[name]
+            self.arrays[name] = grown
+        self.used = np.concatenate([self.used, np.zeros(size - old, np.bool_)])
+        self._dirty = np.concatenate([self._dirty, np.zeros(-(-size // BLOCK) - len(self._dirty), np.bool_)])
+
+    def touch(self, slots: Ints) -> None:
+        """Say that rows of these slots were written."""
+        self.used[slots] = True
+        self._dirty[slots // BLOCK] = True
+
+    def release(self, slots: Ints) -> None:
+        """Forget these slots."""
+        slots = slots[slots < len(self)]
+        for name, f in self.fields.items():
+            self.arrays[name][slots] = f.fill
+        self.used[slots] = False
+        self._dirty[slots // BLOCK] = True
+
+    def holds(self, slots: int) -> Mask:
+        """Which of the first `slots` slots have state."""
+        return _padded(self.used, slots)
+
+    def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
+        """Every block (or every changed one) as a table; None says that the block is empty now."""
+        for block in np.flatnonzero(self._dirty) if changed else range(len(self._dirty)):
+            rows = block * BLOCK + np.flatnonzero(self.used[block * BLOCK : (block + 1) * BLOCK])
+            yield int(block), self._table(rows) if len(rows) else None
+        self._dirty[:] = False
+
+    def load(self, table: pa.Table) -> None:
+        """Put a block back."""
+        slot = table["__slot"].to_numpy()
+        self.reserve(int(slot.max()) + 1)
+        for name, f in self.fields.items():
+            self.arrays[name][slot] = _from_column(table[name], f)
+        self.used[slot] = True
+
+    def _table(self, rows: Ints) -> pa.Table:
+        columns = {"__slot": pa.array(rows)} | {name: _to_column(a[rows]) for name, a in self.arrays.items()}
+        return pa.table(columns)
+
+
+B = TypeVar("B", Events, Segments)
+
+
+class Held(Generic[B]):
+    """Batches that wait for progress (buffered samples, open windows, rows of a join).
+
+    Examples
+    --------
+    >>> held = Held(Events)
+    >>> one = Events(np.array([3]), np.array([10]), None, pa.table({"v": [1.0]}))
+    >>> held.add(one)
+    >>> len(held.take(np.array([True])))
+    1
+    >>> held.empty
+    True
+    """
+
+    def __init__(self, kind: type[B]) -> None:
+        self.kind = kind
+        self._parts: list[B] = []
+        self._dirty: set[int] = set()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is held."""
+        return not any(len(p) for p in self._parts)
+
+    def add(self, batch: B) -> None:
+        """Hold these rows too."""
+        if len(batch):
+            self._parts.append(batch)
+            self._mark(batch.slot)
+
+    def all(self) -> B | None:
+        """Everything that is held, as one batch, or None."""
+        if len(self._parts) > 1:
+            self._parts = [self.kind.concat(self._parts)]
+        return self._parts[0] if self._parts else None
+
+    def replace(self, batch: B | None, changed: Ints) -> None:
+        """Hold this batch instead; `changed` are the slots whose rows differ from before."""
+        self._parts = [batch] if batch is not None and len(batch) else []
+        self._mark(changed)
+
+    def take(self, mask: Mask) -> B:
+        """Give away the rows of `all()` where the mask is true, and hold the rest."""
+        held = self.all()
+        assert held is not None
+        out = held if mask.all() else held.select(mask)
+        self.replace(None if mask.all() else held.select(~mask), out.slot)
+        return out
+
+    def holds(self, slots: int) -> Mask:
+        """Which of the first `slots` slots have rows here."""
+        mask = np.zeros(slots, np.bool_)
+        for part in self._parts:
+            mask[part.slot] = True
+        return mask
+
+    def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
+        """Every block (or every changed one) as a table; None says that the block is empty now."""
+        held = self.all()
+        at = held.slot // BLOCK if held is not None else np.zeros(0, np.int64)
+        for block in sorted(self._dirty | (set() if changed else set(np.unique(at).tolist()))):
+            rows = at == block
+            yield block, held.select(rows).to_table() if held is not None and rows.any() else None
+        self._dirty.clear()
+
+    def load(self, table: pa.Table) -> None:
+        """Put a block back."""
+        self._parts.append(self.kind.from_table(table))
+
+    def _mark(self, slots: Ints) -> None:
+        if len(slots):
+            self._dirty.update(np.unique(slots // BLOCK).tolist())
+
+
+State = SlotArrays | Held[Any]
+
+
+def _padded(mask: Mask, size: int) -> Mask:
+    return mask[:size] if len(mask) >= size else np.concatenate([mask, np.zeros(size - len(mask), np.bool_)])
+
+
+def _to_column(array: npt.NDArray[Any]) -> pa.Array:
+    flat = np.ascontiguousarray(array).reshape(len(array), -1)
+    if flat.dtype.kind == "c":
+        flat = flat.view(flat.real.dtype)
+    if array.ndim == 1 and array.dtype.kind != "c":
+        return pa.array(array)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), flat.shape[1])
+
+
+def _from_column(column: pa.ChunkedArray, field: Field) -> npt.NDArray[Any]:
+    rows = len(column)
+    array = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+    if pa.types.is_fixed_size_list(array.type):
+        array = array.flatten()
+    values, dtype = array.to_numpy(zero_copy_only=False), np.dtype(field.dtype)
+    values = np.ascontiguousarray(values).view(dtype) if dtype.kind == "c" else values.astype(dtype)
+    return values.reshape(rows, *field.shape)

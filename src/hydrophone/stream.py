@@ -1,0 +1,258 @@
+"""The fluent handles Stream, Signal, UniformSignal and Windowed: the table of contents of the language, one line per method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.engine import emit, late, local
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.ops.aggregates import Aggregate, Tumble
+from hydrophone.ops.arithmetic import Combine, Scalar
+from hydrophone.ops.filters import Fir, Sos
+from hydrophone.ops.intervals import Above
+from hydrophone.ops.joins import BandJoin
+from hydrophone.ops.keys import KeyBy
+from hydrophone.ops.rows import Select, ToEvents, Where, WithColumns
+from hydrophone.ops.sampling import Fill, Sample
+from hydrophone.ops.signals import Channel, ToSignal
+from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, OverlapAdd, Rfft, Window
+from hydrophone.plan.explain import explain
+from hydrophone.plan.node import Node, build
+from hydrophone.plan.types import Missing, UniformType
+from hydrophone.time import Duration, Instant, Timebase, duration, instant, period
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Query:
+    """A query: a plan that can be explained and run. Handles are values; every method gives a new one."""
+
+    node: Node
+
+    def __repr__(self) -> str:
+        return f"<{self.node.type.describe()}>"
+
+    def explain(self, stage: str = "logical") -> str:
+        """What the plan does, node by node: type, reach, scope, host and why. `stage`: "logical", "pushed", "lowered" or "stages"."""
+        return explain(self.node, stage)
+
+    def to_arrow(self, shape: str = "rows") -> pa.Table:
+        """Run in this process; the whole answer as an Arrow table, in no particular order of rows."""
+        return local.run(self.node, emit.check_shape(self.node.type, shape))
+
+    def to_pandas(self, shape: str = "rows") -> pd.DataFrame:
+        """Run in this process; the whole answer as a pandas DataFrame."""
+        return self.to_arrow(shape).to_pandas()
+
+    def batches(self, rows: int = 65_536, *, late: late.Late | None = None, shape: str = "rows") -> Iterator[pa.Table]:
+        """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise."""
+        if rows < 1:
+            raise ParameterError(f"batches: rows must be at least 1, got {rows}")
+        return local.run_as_it_comes(self.node, rows, late or _DROP, emit.check_shape(self.node.type, shape))
+
+
+_DROP = late.drop()
+
+
+class Stream(Query):
+    """Events with lifetimes, a key and payload columns; lifetimes may overlap."""
+
+    def where(self, condition: nw.Expr) -> Stream:
+        """Keep the events for which a condition over their columns is true."""
+        return Stream(build(Where(inputs=(self.node,), condition=condition)))
+
+    def with_columns(self, **columns: nw.Expr) -> Stream:
+        """Add or replace payload columns."""
+        return Stream(build(WithColumns(inputs=(self.node,), columns=tuple(columns.items()))))
+
+    def select(self, *columns: str) -> Stream:
+        """Keep only these payload columns."""
+        return Stream(build(Select(inputs=(self.node,), columns=columns)))
+
+    def key_by(self, *columns: str, **renamed: str) -> Stream:
+        """Group by other columns (``new="old"`` renames); without any, everything belongs together."""
+        pairs = tuple((c, c) for c in columns) + tuple(renamed.items())
+        return Stream(build(KeyBy(inputs=(self.node,), columns=pairs)))
+
+    def signal(self, *value: str, ties: str = "error") -> Signal:
+        """Read a column as a signal, or several as its channels: at most one event of a key at any time."""
+        return Signal(build(ToSignal(inputs=(self.node,), value=value, ties=ties)))
+
+    def tumble(self, size: Duration, *, offset: Duration = 0) -> Tumbling:
+        """Windows of time that do not overlap; `agg` says what to compute in each."""
+        return Tumbling(self.node, duration(size), duration(offset))
+
+    def band_join(
+        self,
+        other: Stream,
+        *,
+        before: Duration,
+        after: Duration,
+        on: str | Sequence[str] | Mapping[str, str] | None = None,
+    ) -> Stream:
+        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key)."""
+        left, right = (self, other) if on is None else _keyed(self, other, on)
+        return Stream(build(BandJoin(inputs=(left.node, right.node), before=duration(before), after=duration(after))))
+
+
+def _keyed(left: Stream, right: Stream, on: str | Sequence[str] | Mapping[str, str]) -> tuple[Stream, Stream]:
+    pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
+    return left.key_by(*pairs), right.key_by(**pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Tumbling:
+    """A stream cut into windows of time, waiting for `agg`."""
+
+    node: Node
+    size: int
+    offset: int
+
+    def agg(self, **aggregates: Aggregate) -> Stream:
+        """Compute aggregates per key and window: ``agg(n=hp.count(), level=hp.mean("value"))``."""
+        return Stream(
+            build(Tumble(inputs=(self.node,), size=self.size, offset=self.offset, aggregates=tuple(aggregates.items())))
+        )
+
+
+class Signal(Stream):
+    """A stream whose events of one key never overlap."""
+
+    def where(self, condition: nw.Expr) -> Signal:
+        """Keep the events for which a condition over their columns is true."""
+        return Signal(build(Where(inputs=(self.node,), condition=condition)))
+
+    def sample(self, spacing: Duration, *, offset: Instant = 0, fill: Fill | None = None) -> UniformSignal:
+        """Samples every `spacing` (or at a rate such as ``"44.1kHz"``) on the absolute grid; `fill` says what beats between events get."""
+        timebase = Timebase(period(spacing), instant(offset))
+        return UniformSignal(build(Sample(inputs=(self.node,), timebase=timebase, fill=fill)))
+
+
+class UniformSignal(Query):
+    """Samples on an exact grid."""
+
+    def fir(self, taps: Sequence[float] | np.ndarray[Any, Any], *, missing: str = "zero") -> UniformSignal:
+        """Weighted sum of the last ``len(taps)`` samples, newest first, as ``scipy.signal.lfilter(taps, 1, x)``."""
+        taps = tuple(np.asarray(taps).ravel().tolist())
+        return UniformSignal(build(Fir(inputs=(self.node,), taps=taps, missing=Missing.of(missing, "fir"))))
+
+    def sos(
+        self, sections: np.ndarray[Any, Any] | Sequence[Sequence[float]], *, missing: str = "zero"
+    ) -> UniformSignal:
+        """Second-order sections as SciPy designs them: ``signal.sos(scipy.signal.butter(4, 0.1, output="sos"))``."""
+        table = np.asarray(sections, float)
+        rows = tuple(tuple(r) for r in table.tolist()) if table.ndim == 2 else ()
+        return UniformSignal(
+            build(
+                Sos(
+                    inputs=(self.node,),
+                    sections=rows,
+                    missing=Missing.of(missing, "sos", (Missing.ZERO, Missing.RESET)),
+                )
+            )
+        )  # type: ignore[arg-type]
+
+    def window(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop") -> Windowed:
+        """Arrays of `size` samples, every `hop` samples (by default `size`); durations that are whole multiples of the period do too."""
+        span = self._samples(size, "size")
+        step = span if hop is None else self._samples(hop, "hop")
+        kind = Missing.of(missing, "window", (Missing.DROP, Missing.ZERO))
+        return Windowed(build(Window(inputs=(self.node,), size=span, hop=step, missing=kind)))
+
+    def above(self, threshold: float, *, report: Duration | None = None) -> Stream:
+        """Intervals in which the signal is above a threshold; `report` cuts long ones so that they do not hold back progress."""
+        cut = None if report is None else duration(report)
+        return Stream(build(Above(inputs=(self.node,), threshold=float(threshold), report=cut)))
+
+    def channel(self, number: int) -> UniformSignal:
+        """One channel of a vector signal."""
+        return UniformSignal(build(Channel(inputs=(self.node,), number=number)))
+
+    def events(self, column: str = "value") -> Stream:
+        """The samples as point events, to relate them with other streams."""
+        return Stream(build(ToEvents(inputs=(self.node,), column=column)))
+
+    def _samples(self, value: int | str, what: str) -> int:
+        if not isinstance(value, str):
+            return int(value)
+        timebase = self.node.type.timebase
+        if timebase is None:
+            raise SignalTypeError(f"window: {what} must be in samples where every key has a period of its own")
+        count = duration(value) / timebase.period
+        if count.denominator != 1:
+            raise ParameterError(
+                f"window: {what} {value!r} is not a whole number of samples", hint="give it in samples"
+            )
+        return int(count)
+
+    def _combine(self, operation: str, other: object, reflected: bool = False) -> UniformSignal:
+        if isinstance(other, UniformSignal):
+            return UniformSignal(build(Combine(inputs=(self.node, other.node), operation=operation)))
+        if isinstance(other, np.generic):
+            other = other.item()
+        return UniformSignal(build(Scalar(inputs=(self.node,), operation=operation, number=other, reflected=reflected)))  # type: ignore[arg-type]
+
+    def __add__(self, other: object) -> UniformSignal:
+        return self._combine("+", other)
+
+    def __radd__(self, other: object) -> UniformSignal:
+        return self._combine("+", other, reflected=True)
+
+    def __sub__(self, other: object) -> UniformSignal:
+        return self._combine("-", other)
+
+    def __rsub__(self, other: object) -> UniformSignal:
+        return self._combine("-", other, reflected=True)
+
+    def __mul__(self, other: object) -> UniformSignal:
+        return self._combine("*", other)
+
+    def __rmul__(self, other: object) -> UniformSignal:
+        return self._combine("*", other, reflected=True)
+
+    def __truediv__(self, other: object) -> UniformSignal:
+        return self._combine("/", other)
+
+    def __rtruediv__(self, other: object) -> UniformSignal:
+        return self._combine("/", other, reflected=True)
+
+
+class Windowed(Query):
+    """Arrays of samples; array operators compose until `overlap_add` or nothing ends them."""
+
+    def fft(self) -> Windowed:
+        """Full spectrum."""
+        return Windowed(build(Fft(inputs=(self.node,))))
+
+    def ifft(self) -> Windowed:
+        """Windows from their full spectrum."""
+        return Windowed(build(Ifft(inputs=(self.node,))))
+
+    def rfft(self) -> Windowed:
+        """Spectrum of real windows."""
+        return Windowed(build(Rfft(inputs=(self.node,))))
+
+    def irfft(self) -> Windowed:
+        """Real windows from their spectrum."""
+        return Windowed(build(Irfft(inputs=(self.node,))))
+
+    def map(self, function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Windowed:
+        """A function over many windows at once: an array with a row per window in, one with as many rows out."""
+        return Windowed(build(MapWindows(inputs=(self.node,), function=function)))
+
+    def overlap_add(self) -> UniformSignal:
+        """Lay the windows back on the time axis and add where they overlap."""
+        return UniformSignal(build(OverlapAdd(inputs=(self.node,))))
+
+
+def handle(node: Node) -> Query:
+    """The handle for a node's type."""
+    return UniformSignal(node) if isinstance(node.type, UniformType) else Stream(node)
