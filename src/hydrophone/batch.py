@@ -1,6 +1,7 @@
 """What flows between operators: Events, Segments and Windows, all keys of a batch at once.
 
-A batch never holds keys, only *slots*: dense integers that the key table of its scope hands out. One call of a kernel therefore handles every key with
+A batch never holds keys, only *slots*: dense integers that the key table of its scope hands out. One call of a kernel
+therefore handles every key with
 plain array operations.
 """
 
@@ -179,11 +180,10 @@ class Segments:
 
     def select(self, runs: Ints | Mask) -> Segments:
         """The runs at these positions, or where the mask is true."""
-        if runs.dtype == np.bool_:
-            if runs.all():
-                return self
-            runs = np.flatnonzero(runs)
-        return self.cut(runs, self.first[runs], self.next[runs])
+        if runs.dtype == np.bool_ and runs.all():
+            return self
+        at: Ints = np.flatnonzero(runs) if runs.dtype == np.bool_ else runs.astype(np.int64, copy=False)
+        return self.cut(at, self.first[at], self.next[at])
 
     def cut(self, runs: Ints, start: Ints, stop: Ints) -> Segments:
         """Pieces of runs: piece i is samples ``start[i]`` to ``stop[i]`` (grid indices) of run ``runs[i]``; empty ones vanish."""

@@ -20,7 +20,8 @@ Marks = tuple[int, ...]
 class Kernel:
     """Base of all kernels.
 
-    A kernel keeps its state in attributes that are `SlotArrays` or `Held`: snapshot, restore and release follow from these and need no code of their own.
+    A kernel keeps its state in attributes that are `SlotArrays` or `Held`: snapshot, restore and release follow
+    from these and need no code of their own.
     Everything else that it keeps must be derived from its parameters.
 
     Attributes

@@ -58,7 +58,7 @@ def search(
     if side not in ("left", "right"):
         raise ParameterError(f"search: side must be 'left' or 'right', got {side!r}")
     rows, queries = (_plain(sorted_slot), _plain(sorted_time)), (_plain(query_slot), _plain(query_time))
-    return _search(*rows, *queries, side == "right")  # type: ignore[no-any-return]
+    return _search(*rows, *queries, side == "right")
 
 
 def stable_order(slot: Ints, time: Ints) -> Ints | None:
@@ -127,7 +127,7 @@ def _order_by_slot(slot: Ints) -> Ints:
     lowest, highest = int(slot.min()), int(slot.max())
     if lowest < 0 or highest >= _SLOTS_PER_ROW * len(slot):
         return np.argsort(slot, kind="stable")
-    return _counting_order(slot, highest + 1)  # type: ignore[no-any-return]
+    return _counting_order(slot, highest + 1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -160,7 +160,7 @@ def _sort_times_within_slots(order, slot, time):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _is_sorted(slot, time):  # type: ignore[no-untyped-def]
-    for i in range(1, len(slot)):
+    for i in range(1, len(slot)):  # noqa: SIM110 (compiled)
         if slot[i] < slot[i - 1] or (slot[i] == slot[i - 1] and time[i] < time[i - 1]):
             return False
     return True

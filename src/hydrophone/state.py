@@ -1,6 +1,7 @@
 """What a kernel may keep between calls: arrays with a row per slot, and held batches; both snapshot themselves in blocks of slots.
 
-A block is the unit that a checkpoint writes: only blocks that changed since the last snapshot are written again. State is never pickled: a block is an
+A block is the unit that a checkpoint writes: only blocks that changed since the last snapshot are written again.
+State is never pickled: a block is an
 Arrow table.
 """
 
@@ -119,7 +120,7 @@ class Held(Generic[B]):
     """
 
     def __init__(self, kind: type[B]) -> None:
-        self.kind = kind
+        self.kind: type[B] = kind
         self._parts: list[B] = []
         self._dirty: set[int] = set()
 

@@ -41,7 +41,7 @@ class Query:
         return f"<{self.node.type.describe()}>"
 
     def explain(self, stage: str = "logical") -> str:
-        """What the plan does, node by node: type, reach, scope, host and why. `stage`: "logical", "pushed", "lowered" or "stages"."""
+        """What the plan does, node by node: type, reach, scope, host and why. `stage`: "logical", "rewritten", "lowered", "stages"."""
         return explain(self.node, stage)
 
     def to_arrow(self, shape: str = "rows") -> pa.Table:
@@ -158,7 +158,7 @@ class UniformSignal(Query):
                     missing=Missing.of(missing, "sos", (Missing.ZERO, Missing.RESET)),
                 )
             )
-        )  # type: ignore[arg-type]
+        )
 
     def window(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop") -> Windowed:
         """Arrays of `size` samples, every `hop` samples (by default `size`); durations that are whole multiples of the period do too."""

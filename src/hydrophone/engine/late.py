@@ -87,7 +87,8 @@ class LateRows:
         self.count += int(late.sum())
         if self.policy.action is Action.ERROR:
             raise LateEventError(
-                f"source: {int(late.sum())} rows are late; the first starts at {format_instant(int(times[late][0]))}, the mark is {format_instant(mark)}",
+                f"source: {int(late.sum())} rows are late; the first starts at {format_instant(int(times[late][0]))}, "
+                f"the mark is {format_instant(mark)}",
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )
         if self.policy.action is Action.ADJUST:

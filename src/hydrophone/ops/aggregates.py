@@ -154,8 +154,9 @@ class Max(Extreme):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tumble(Node):
-    """Aggregates per key and window of time: windows begin at multiples of `size` after `offset`; an event belongs to the window in which it starts.
+    """Aggregates per key and window of time; windows begin at multiples of `size` after `offset`.
 
+    An event belongs to the window in which it starts.
     A window with no event gives no row. A window is given when progress passes its end.
     """
 

@@ -28,7 +28,8 @@ from hydrophone.time import MIN_TIME
 class Fir(Node):
     """Weighted sum of the last ``len(taps)`` samples; reference: ``scipy.signal.lfilter(taps, 1, x)``.
 
-    Start: zeros before the first sample (``drop``: no output until all taps have a sample). Gap: see `Missing`. End: nothing follows the last sample.
+    Start: zeros before the first sample (``drop``: no output until all taps have a sample). Gap: see `Missing`.
+    End: nothing follows the last sample.
     """
 
     taps: tuple[float | complex, ...]
@@ -96,7 +97,8 @@ def convolve(values: npt.NDArray[Any], taps: npt.NDArray[Any]) -> npt.NDArray[An
 class Sos(Node):
     """Second-order sections; reference: ``scipy.signal.sosfilt(sos, x)``.
 
-    Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle` samples it is at rest again), ``reset`` puts it to rest.
+    Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle` samples it is at rest
+    again), ``reset`` puts it to rest.
     End: nothing follows the last sample. A NaN stays in the state of its key until the filter comes to rest.
     """
 

@@ -1,4 +1,7 @@
-"""History: the last samples of every key in front of its new ones. "History in front, flat function, history off" makes a filter a few lines."""
+"""History: the last samples of every key in front of its new ones.
+
+"History in front, flat function, history off" makes a filter a few lines.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,8 @@ class Extended:
 class History(SlotArrays):
     """The last `size` samples of every key, and the index that is due next.
 
-    A hole is a pad of zeros: with ``ZERO`` as long as the hole but no longer than `size` (more would only push zeros out), otherwise always `size`.
+    A hole is a pad of zeros: with ``ZERO`` as long as the hole but no longer than `size` (more would only push
+    zeros out), otherwise always `size`.
     """
 
     def __init__(self, size: int, dtype: np.dtype[Any], channels: int, missing: Missing) -> None:

@@ -24,7 +24,8 @@ from hydrophone.time import add_time
 class BandJoin(Node):
     """Pairs of events of one key where the right one starts between `before` before and `after` after the left one, both ends included.
 
-    A pair has the lifetime of its left event. Its columns are those of both sides (names of the right that clash get ``_right``) and the right event's start.
+    A pair has the lifetime of its left event. Its columns are those of both sides (names of the right that clash
+    get ``_right``) and the right event's start.
     """
 
     before: int

@@ -113,7 +113,8 @@ def _gap(value: Duration | None) -> int | None:
 class Sample(Node):
     """Samples at the beats of a grid: inside an event its value, between events what the fill says.
 
-    Start: nothing before a key's first event. Gap: where neighbours are further apart than `max_gap`, no samples. End: `last` goes on for `max_gap` after the
+    Start: nothing before a key's first event. Gap: where neighbours are further apart than `max_gap`, no samples.
+    End: `last` goes on for `max_gap` after the
     last event; the other fills end with it.
     """
 

@@ -28,7 +28,8 @@ from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases
 class Window(Node):
     """Arrays of `size` samples, every `hop` samples; their last samples lie at ``size - 1 + m * hop`` on the absolute grid.
 
-    ``drop`` gives the windows all of whose samples are there. ``zero`` gives every window that holds at least one sample, with zeros where there is none:
+    ``drop`` gives the windows all of whose samples are there. ``zero`` gives every window that holds at least one
+    sample, with zeros where there is none:
     also those that begin before the first or end after the last sample.
     """
 
@@ -88,10 +89,7 @@ class WindowKernel(Kernel):
         self.owed.reserve(len(self.keys))
         self.grids.learn(batch, len(self.keys))
         wide = self.history.extend(batch, len(self.keys))
-        if self.missing is Missing.ZERO:
-            ripe = batch.first
-        else:
-            ripe = batch.first + self.history.size - wide.seen
+        ripe = batch.first if self.missing is Missing.ZERO else batch.first + self.history.size - wide.seen
         start, at = self._grid(ripe), wide.at - batch.first
         stop, slot = batch.next, batch.slot
         if self.missing is Missing.ZERO:

@@ -6,9 +6,10 @@ from hydrophone.errors import ParameterError
 from hydrophone.plan.lower import Stage, lower, stages
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.reach import reach_of_sources
+from hydrophone.plan.rewrite import rewrite
 from hydrophone.plan.source import Leaf, Port, Source
 
-STAGES = ("logical", "lowered", "stages")
+STAGES = ("logical", "rewritten", "lowered", "stages")
 
 
 def explain(root: Node, stage: str = "logical") -> str:
@@ -17,6 +18,8 @@ def explain(root: Node, stage: str = "logical") -> str:
         raise ParameterError(f"explain: no stage {stage!r}; there are: {', '.join(STAGES)}")
     if stage == "logical":
         return "\n".join([*_tree([root]), "", *_summary(root)])
+    if stage == "rewritten":
+        return "\n".join(_tree([rewrite(root)]))
     if stage == "lowered":
         return "\n".join(_tree(lower([root]).roots))
     return "\n".join(line for number, s in enumerate(stages(root)) for line in _stage(number, s))

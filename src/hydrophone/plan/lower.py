@@ -10,6 +10,7 @@ import pyarrow as pa
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.place import Place
 from hydrophone.plan.node import Node, Order, topological
+from hydrophone.plan.rewrite import rewrite
 from hydrophone.plan.source import Layout, Leaf, Port, Source
 from hydrophone.plan.types import DataType, StreamType
 
@@ -24,6 +25,7 @@ class Lowered:
 
 def lower(roots: Sequence[Node]) -> Lowered:
     """Replace sources by ports and put order where it is needed."""
+    roots = [rewrite(r) for r in roots]
     done: dict[Node, Node] = {}
     sources: list[Source] = []
     for node in topological(roots):
@@ -71,7 +73,7 @@ class Stage:
 def stages(root: Node) -> list[Stage]:
     """Cut a plan where the key changes after an operator that is not row by row; the last stage gives the answer."""
     made: list[Stage] = []
-    _stage(root, made, {})
+    _stage(rewrite(root), made, {})
     return made
 
 
@@ -95,6 +97,9 @@ def _stage(root: Node, made: list[Stage], known: dict[Node, int]) -> int:
     def _port(chain: list[Node]) -> Node:
         """A port fed by the bottom of a chain of row operators through the rest of it."""
         bottom, top = chain[0], chain[-1]
+        prefix: Node
+        source: Source | None
+        stage: int | None
         if isinstance(bottom, Source):
             source, stage, prefix = bottom, None, _as_port(0, bottom)
         else:

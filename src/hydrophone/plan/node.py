@@ -116,7 +116,7 @@ class Node:
         return self.gives if self.gives is not None else self.inputs[0].order
 
     def topological(self) -> list[Node]:
-        """This node and all below it, inputs first, equal nodes once."""
+        """Itself and all below, inputs first, equal nodes once."""
         return topological([self])
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:

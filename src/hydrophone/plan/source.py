@@ -31,7 +31,8 @@ class Data(Protocol):
 class Layout:
     """How rows are read as events: which columns are key, time, end of lifetime and sequence.
 
-    With `samples` a row is a segment instead: the column `samples` is an array whose first value lies at `time` and whose spacing is the column `period`
+    With `samples` a row is a segment instead: the column `samples` is an array whose first value lies at `time`
+    and whose spacing is the column `period`
     (nanoseconds) or, for all rows, `timebase`.
     """
 

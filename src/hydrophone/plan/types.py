@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,8 @@ Clock = Literal["timestamp", "int"]
 class Missing(Enum):
     """What an operator does where a sample is missing.
 
-    ``ZERO`` counts a hole as zeros and keeps history, ``DROP`` gives no output that would need a missing sample, ``RESET`` starts afresh after a hole.
+    ``ZERO`` counts a hole as zeros and keeps history, ``DROP`` gives no output that would need a missing sample,
+    ``RESET`` starts afresh after a hole.
     """
 
     ZERO = "zero"
@@ -84,7 +85,7 @@ class SignalType(StreamType):
     """A stream whose events of one key never overlap; `value` names the columns that are its samples."""
 
     value: tuple[str, ...]
-    dtype: np.dtype
+    dtype: np.dtype[Any]
 
     @property
     def channels(self) -> int:
@@ -100,7 +101,7 @@ class SignalType(StreamType):
 class UniformType(DataType):
     """Samples on an exact grid; `timebase` is None where every key has its own."""
 
-    dtype: np.dtype
+    dtype: np.dtype[Any]
     channels: int
     timebase: Timebase | None
 
@@ -113,7 +114,7 @@ class UniformType(DataType):
 class WindowedType(DataType):
     """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples."""
 
-    dtype: np.dtype
+    dtype: np.dtype[Any]
     length: int
     size: int
     hop: int
@@ -134,11 +135,11 @@ def rate(timebase: Timebase | None) -> str:
     )
 
 
-def _values(dtype: np.dtype, channels: int) -> str:
+def _values(dtype: np.dtype[Any], channels: int) -> str:
     return f"{dtype}[{channels}]" if channels else str(dtype)
 
 
-def value_dtype(field: pa.Field, what: str) -> np.dtype:
+def value_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
     """The NumPy type of a payload column that holds samples; complex numbers are structs of ``re`` and ``im``."""
     kind = field.type
     if pa.types.is_struct(kind) and [kind.field(i).name for i in range(kind.num_fields)] == ["re", "im"]:
@@ -151,7 +152,7 @@ def value_dtype(field: pa.Field, what: str) -> np.dtype:
     )
 
 
-def arrow_type(dtype: np.dtype) -> pa.DataType:
+def arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
     """The Arrow type that shows samples of this NumPy type."""
     if dtype.kind == "c":
         part = pa.float32() if dtype == np.complex64 else pa.float64()

@@ -1,0 +1,74 @@
+"""Rewrites: row filters move towards the source where the answer stays equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import narwhals as nw
+
+from hydrophone import expr
+from hydrophone.ops.rows import Select, Where, WithColumns
+from hydrophone.plan.node import Node
+from hydrophone.plan.source import Source
+
+Rule = Callable[[Node], Node | None]
+
+
+def rewrite(root: Node) -> Node:
+    """Apply all rules, children first, until none fits."""
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        new = node.with_inputs([done[i] for i in node.inputs])
+        while (better := _first(new)) is not None:
+            new = better
+        done[node] = new
+    return done[root]
+
+
+def _first(node: Node) -> Node | None:
+    for rule in RULES:
+        better = rule(node)
+        if better is not None:
+            return better
+    return None
+
+
+def where_below_columns(node: Node) -> Node | None:
+    """Filter first, then compute columns that the filter does not look at."""
+    if isinstance(node, Where) and isinstance(below := node.inputs[0], WithColumns):
+        made = {name for name, _ in below.columns}
+        if not made & expr.names(node.condition):
+            return below.with_inputs([rewrite(node.with_inputs(below.inputs))])
+    return None
+
+
+def where_below_select(node: Node) -> Node | None:
+    """Filter first, then drop columns."""
+    if isinstance(node, Where) and isinstance(below := node.inputs[0], Select):
+        return below.with_inputs([rewrite(node.with_inputs(below.inputs))])
+    return None
+
+
+RULES: tuple[Rule, ...] = (where_below_columns, where_below_select)
+
+
+def filters_on_sources(root: Node) -> dict[Source, tuple[nw.Expr, ...]]:
+    """For every source the conditions that all of its rows must meet to matter at all.
+
+    A host may read fewer rows by them. They stay in the plan: a reader may keep more rows than pass, never fewer.
+    """
+    consumers: dict[Node, list[Node]] = {}
+    for node in root.topological():
+        for child in node.inputs:
+            consumers.setdefault(child, []).append(node)
+    found: dict[Source, tuple[nw.Expr, ...]] = {}
+    for leaf in root.topological():
+        if not isinstance(leaf, Source):
+            continue
+        at: Node = leaf
+        conditions: list[nw.Expr] = []
+        while len(consumers.get(at, [])) == 1 and isinstance(above := consumers[at][0], Where):
+            conditions.append(above.condition)
+            at = above
+        found[leaf] = tuple(conditions)
+    return found
