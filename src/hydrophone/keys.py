@@ -129,7 +129,9 @@ class KeyTable:
             return self._hashed_integer_slots(column)
         slot = self._lut[key - self._lut_low]
         if (slot < 0).any():
-            new = pa.array(np.unique(key[slot < 0])).cast(self.schema.field(0).type)
+            seen = np.zeros(len(self._lut), np.bool_)
+            seen[key[slot < 0] - self._lut_low] = True
+            new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type)
             self._add([new], new)
             self._rebuild(low, high)
             slot = self._lut[key - self._lut_low]

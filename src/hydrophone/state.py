@@ -176,7 +176,7 @@ class Held(Generic[B]):
 
     def _mark(self, slots: Ints) -> None:
         if len(slots):
-            self._dirty.update(np.unique(slots // BLOCK).tolist())
+            self._dirty.update(np.flatnonzero(np.bincount(slots // BLOCK)).tolist())
 
 
 State = SlotArrays | Held[Any]

@@ -159,12 +159,12 @@ class SampleKernel(Kernel):
         self.past.reserve(len(self.keys))
         slot, start, stop = batch.slot, batch.start, batch.stop
         value = signal_values(batch, self.kind).astype(self.out.dtype, copy=False)
-        inside, after = self.base.index_from(slot, start), self.base.index_from(slot, stop)
+        inside, on = self.base.index_at(slot, start)
+        if self.fill is None and batch.end is None:
+            return (Segments.of_samples(slot[on], inside[on], value[on], self.base),)
+        after = self.base.index_from(slot, stop)
         if self.fill is None:
             counts = after - inside
-            if counts.max(initial=0) <= 1:
-                on = counts == 1
-                return (Segments.of_samples(slot[on], inside[on], value[on], self.base),)
             index, which = ranges(inside, counts), np.repeat(np.arange(len(slot)), counts)
             return (Segments.of_samples(slot[which], index, value[which], self.base),)
         new = np.concatenate([[True], slot[1:] != slot[:-1]])
