@@ -53,13 +53,16 @@ class Query:
         return self.to_arrow(shape).to_pandas()
 
     def batches(self, rows: int = 65_536, *, late: late.Late | None = None, shape: str = "rows") -> Iterator[pa.Table]:
-        """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise."""
+        """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.
+
+        A late row is an error unless `late` says otherwise.
+        """
         if rows < 1:
             raise ParameterError(f"batches: rows must be at least 1, got {rows}")
-        return local.run_as_it_comes(self.node, rows, late or _DROP, emit.check_shape(self.node.type, shape))
+        return local.run_as_it_comes(self.node, rows, late or _ERROR, emit.check_shape(self.node.type, shape))
 
 
-_DROP = late.drop()
+_ERROR = late.error()
 
 
 class Stream(Query):

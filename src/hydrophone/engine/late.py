@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import uuid
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hydrophone.engine.ingest import instants
-from hydrophone.errors import LateEventError
+from hydrophone.errors import LateEventError, ParameterError
 from hydrophone.time import format_instant
+
+_log = logging.getLogger("hydrophone")
 
 
 class Action(Enum):
@@ -76,7 +82,8 @@ class LateRows:
     def __init__(self, policy: Late, time: str) -> None:
         self.policy, self.time = policy, time
         self.count = 0
-        self.aside: list[pa.Table] = []
+        if policy.action is Action.SIDE and policy.path is None:
+            raise ParameterError("late: the local engine needs a path for late rows", hint='late=hp.late.side("late/")')
 
     def sift(self, table: pa.Table, mark: int) -> pa.Table:
         """The rows that are in time (or were moved to it)."""
@@ -94,8 +101,19 @@ class LateRows:
         if self.policy.action is Action.ADJUST:
             return self._moved(table, np.maximum(times, mark))
         if self.policy.action is Action.SIDE:
-            self.aside.append(table.filter(pa.array(late)))
+            self._put_aside(table.filter(pa.array(late)))
         return table.filter(pa.array(~late))
+
+    def _put_aside(self, rows: pa.Table) -> None:
+        assert self.policy.path is not None
+        folder = Path(self.policy.path)
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, folder / f"late-{uuid.uuid4().hex}.parquet")
+
+    def close(self, source: str) -> None:
+        """Say how many rows were late."""
+        if self.count:
+            _log.warning("%s: %d late rows (policy: %s)", source, self.count, self.policy.action.value)
 
     def _moved(self, table: pa.Table, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
         kind = table.schema.field(self.time).type

@@ -50,6 +50,8 @@ def run_as_it_comes(root: Node, rows: int, late: Late, shape: emit.Shape = "rows
         pipeline.advance([_progress(t, port in readers) for port, t in enumerate(trackers)])
         pipeline.sweep()
         yield from _pieces(pipeline, plan.roots[0], shape)
+    for source, rows_aside in zip(plan.sources, kept, strict=True):
+        rows_aside.close(source.data.identity)
 
 
 def _progress(tracker: Tracker | None, more: bool) -> Progress:
