@@ -21,7 +21,7 @@ from hydrophone.ops.aggregates import sum_ as sum
 from hydrophone.ops.sampling import last, linear
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
-from hydrophone.sources import from_arrow, from_pandas, from_segments
+from hydrophone.sources import from_arrow, from_pandas, from_segments, from_spark
 from hydrophone.stream import Signal, Stream, UniformSignal, Windowed
 from hydrophone.time import Timebase
 
@@ -52,6 +52,7 @@ __all__ = [
     "from_arrow",
     "from_pandas",
     "from_segments",
+    "from_spark",
     "last",
     "late",
     "linear",

@@ -18,6 +18,7 @@ from hydrophone.time import period as exact_period
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame
 
 Key = str | Sequence[str]
 
@@ -80,6 +81,24 @@ def read_parquet(
 ) -> Stream:
     """Rows of Parquet files under a path as a stream of events; see `from_arrow`."""
     return stream(ParquetData(str(path)), key=key, time=time, end=end, sequence=sequence, progress=progress)
+
+
+def from_spark(
+    frame: DataFrame,
+    *,
+    key: Key = (),
+    time: str,
+    end: str | None = None,
+    sequence: str | None = None,
+    progress: Policy | None = None,
+) -> Stream:
+    """Rows of a Spark DataFrame, batch or streaming, as a stream of events; see `from_arrow`.
+
+    Spark's timestamps are microseconds; finer times come as integers in nanoseconds.
+    """
+    from hydrophone.spark.data import SparkData
+
+    return stream(SparkData(frame), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
 def from_segments(

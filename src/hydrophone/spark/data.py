@@ -1,0 +1,126 @@
+"""Spark DataFrames as a source, and the types that cross between Arrow and Spark."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hydrophone.errors import DataError, PlanError
+from hydrophone.plan.types import DataType, UniformType, WindowedType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, eq=False)
+class SparkData:
+    """Rows of a Spark DataFrame, batch or streaming."""
+
+    frame: DataFrame
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of a row; Spark's timestamps are microseconds."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self.frame.schema, timezone="UTC")
+
+    @property
+    def identity(self) -> str:
+        """Every DataFrame that is handed over is data of its own."""
+        return f"spark-{self.number}"
+
+
+# --- the result, as Spark can hold it ---------------------------------------------------------------------------------
+
+
+def held(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type in which Spark holds values of this one: what it picks itself when it reads such a Parquet file.
+
+    Examples
+    --------
+    >>> held(pa.timestamp("ns")), held(pa.uint32())
+    (TimestampType(timestamp[us]), DataType(int64))
+    """
+    if kind in _WIDER:
+        return _WIDER[kind]
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_duration(kind):
+        return pa.duration("us")
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(held(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, held(f.type), f.nullable) for f in kind])
+    return kind
+
+
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+}
+
+
+def held_schema(schema: pa.Schema, instants: frozenset[str] = frozenset()) -> pa.Schema:
+    """All columns as Spark holds them; the timestamps named in `instants` get Spark's TIMESTAMP, others TIMESTAMP_NTZ."""
+    fields = [pa.field(f.name, held(f.type)) for f in schema]
+    return pa.schema([f.with_type(pa.timestamp("us", "UTC")) if f.name in instants else f for f in fields])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """An Arrow schema in Spark's terms."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def to_held(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A result in the types that Spark holds; what would be lost is an error."""
+    columns = []
+    for name, column, want in zip(schema.names, table.columns, schema.types, strict=True):
+        columns.append(column if column.type == want else _cast(name, column, want))
+    return pa.table(columns, schema=schema)
+
+
+def _cast(name: str, column: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return column.cast(want)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"to_spark: a value of {name!r} does not fit: {error}",
+            hint="Spark's timestamps are whole microseconds; give finer times as integers in nanoseconds"
+            if pa.types.is_timestamp(want)
+            else None,
+        ) from error
+
+
+def check_grid(kind: DataType) -> None:
+    """Refuse a grid whose instants Spark's microseconds cannot show."""
+    timebase = kind.timebase if isinstance(kind, UniformType | WindowedType) else None
+    if kind.clock != "timestamp" or timebase is None:
+        return
+    if timebase.period % 1000 or timebase.origin % 1000:
+        raise PlanError(
+            f"to_spark: {kind.describe()} lies between microseconds, and Spark's timestamps are whole ones",
+            hint="give the time column as integer nanoseconds, and the result has them too",
+        )
+
+
+def table_of(batch: Any, schema: pa.Schema) -> pa.Table:
+    """A batch from Spark with the columns and types that the plan knows."""
+    table = pa.Table.from_batches([batch])
+    return table if table.schema.equals(schema) else table.cast(schema)
