@@ -243,7 +243,7 @@ def spread(columns: Sequence[pa.Array | pa.ChunkedArray], shards: int, rows: int
     Examples
     --------
     >>> spread([pa.array(["a", "b", "a"])], 4, 3).tolist()
-    [0, 1, 0]
+    [0, 3, 0]
     """
     mixed = np.full(rows, np.uint64(0x9E3779B97F4A7C15))
     for column in columns:

@@ -20,7 +20,7 @@ class Reach:
     Examples
     --------
     >>> Reach(before=5) + Reach(before=2, after=1)
-    Reach(before=7, after=1)
+    Reach(before=7, after=1, why='')
     >>> Reach.unbounded("no max_gap").why
     'no max_gap'
     """
