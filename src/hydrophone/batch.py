@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hydrophone.runs import ranges
+from hydrophone.sigseg import SigSeg
 from hydrophone.time import MAX_TIME, Timebases
 
 Ints = npt.NDArray[np.int64]
@@ -177,6 +178,20 @@ class Segments:
     def with_values(self, values: Values) -> Self:
         """The same runs with other samples."""
         return replace(self, values=values)
+
+    def sigseg(self, run: int) -> SigSeg:
+        """One run as a segment of its own, which views the same memory.
+
+        Examples
+        --------
+        >>> from hydrophone.time import Timebase
+        >>> base = Timebases.shared(Timebase.every("1ms"))
+        >>> x = Segments(np.array([0, 3]), np.array([5, 0]), np.array([0, 2, 5]), np.arange(5.0), base)
+        >>> x.sigseg(1).to_numpy(), x.sigseg(0).start
+        (array([2., 3., 4.]), 5000000)
+        """
+        samples = self.values[self.offsets[run] : self.offsets[run + 1]]
+        return SigSeg(self.base[int(self.slot[run])], int(self.first[run]), samples)
 
     def select(self, runs: Ints | Mask) -> Segments:
         """The runs at these positions, or where the mask is true."""

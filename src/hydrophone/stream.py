@@ -25,6 +25,7 @@ from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, OverlapAdd, Rff
 from hydrophone.plan.explain import explain
 from hydrophone.plan.node import Node, build
 from hydrophone.plan.types import Missing, UniformType
+from hydrophone.sigseg import SigSeg
 from hydrophone.time import Duration, Instant, Timebase, duration, instant, period
 
 if TYPE_CHECKING:
@@ -182,6 +183,19 @@ class UniformSignal(Query):
     def events(self, column: str = "value") -> Stream:
         """The samples as point events, to relate them with other streams."""
         return Stream(build(ToEvents(inputs=(self.node,), column=column)))
+
+    def segments(self) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
+        """Run in this process; every contiguous run as its key and a `SigSeg` that copies nothing.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = pa.table({"k": [7, 7], "t": [0, 10], "v": [1.0, 2.0]})
+        >>> for key, segment in hp.from_arrow(rows, key="k", time="t").signal("v").sample(10).segments():
+        ...     print(key, segment.to_numpy())
+        (7,) [1. 2.]
+        """
+        return local.run_segments(self.node)
 
     def _samples(self, value: int | str, what: str) -> int:
         if not isinstance(value, str):

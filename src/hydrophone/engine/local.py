@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
-from hydrophone.batch import Progress
+from hydrophone.batch import Progress, Segments
 from hydrophone.engine import emit
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import UnsupportedError
-from hydrophone.plan.lower import lower
+from hydrophone.plan.lower import Lowered, lower
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source
 from hydrophone.progress import Tracker, largest_times
+from hydrophone.sigseg import SigSeg
 from hydrophone.time import MIN_TIME
 
 
 def run(root: Node, shape: emit.Shape = "rows") -> pa.Table:
     """The whole answer as one table, in no particular order."""
     plan = lower([root])
+    return _collect(_finished(plan), plan.roots[0], shape)
+
+
+def _finished(plan: Lowered) -> Pipeline:
+    """A pipeline that has seen all rows."""
     pipeline = Pipeline(plan.roots)
     for port, source in enumerate(plan.sources):
         for table in _tables(source, None):
             pipeline.rows(port, table)
     pipeline.advance([Progress.end()] * len(plan.sources))
-    return _collect(pipeline, plan.roots[0], shape)
+    return pipeline
+
+
+def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
+    """The answer of a uniform signal as (key, segment) pairs; the segments view the engine's own memory."""
+    plan = lower([root])
+    pipeline = _finished(plan)
+    keys = pipeline.keys(plan.roots[0])
+    for batch in pipeline.drain(plan.roots[0]):
+        assert isinstance(batch, Segments)
+        named = zip(*(c.to_pylist() for c in keys.columns(batch.slot)), strict=True) if keys.schema.names else ()
+        for run, key in enumerate(named or [()] * len(batch)):
+            yield key, batch.sigseg(run)
 
 
 def run_as_it_comes(root: Node, rows: int, late: Late, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
