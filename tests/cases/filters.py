@@ -1,0 +1,107 @@
+"""Cases of Fir and Sos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.signal
+from tests import oracles
+from tests.cases import data
+from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled
+from tests.cases.table import Case, Source, grid, sample_rows
+
+from hydrophone.ops.filters import Fir, Sos
+
+_SUMS = "sums of products in another order than SciPy's"
+_RINGING = "a hole longer than the filter rings puts it to rest (below 2**-60 of the peak); SciPy adds in another order"
+
+BUTTER = scipy.signal.butter(4, 0.3, output="sos")
+NOTCH = scipy.signal.tf2sos(*scipy.signal.iirnotch(0.2, 4))
+PLAIN = np.array([[0.5, -0.25, 0.125, 1.0, 0.0, 0.0]])
+
+
+def fir(
+    name: str,
+    source: Source,
+    taps: Any,
+    missing: str = "zero",
+    *,
+    tolerance: float = 1e-12,
+    period: Any = 10,
+    spacing: Any = None,
+    columns: Any = ("v",),
+) -> Case:
+    def query(s: Mapping[str, Any]) -> Any:
+        return s["x"].signal(*columns).sample(spacing or period).fir(taps, missing=missing)
+
+    def expected(inputs: Mapping[str, Source]) -> Any:
+        x = sampled(inputs["x"], period, columns=columns)
+        return sample_rows(
+            oracles.each(lambda v: oracles.fir({k: _wide(s) for k, s in v.items()}, taps, missing), x), grid(period)
+        )
+
+    return Case(name, Fir, {"x": source}, query, expected, tolerance, _SUMS if tolerance else "")
+
+
+def sos(
+    name: str,
+    source: Source,
+    sections: Any,
+    missing: str = "zero",
+    *,
+    period: Any = 10,
+    spacing: Any = None,
+    columns: Any = ("v",),
+    slices: str = "",
+) -> Case:
+    def query(s: Mapping[str, Any]) -> Any:
+        return s["x"].signal(*columns).sample(spacing or period).sos(sections, missing=missing)
+
+    def expected(inputs: Mapping[str, Source]) -> Any:
+        x = sampled(inputs["x"], period, columns=columns)
+        return sample_rows(oracles.each(lambda v: oracles.sos(v, sections, missing), x), grid(period))
+
+    return Case(name, Sos, {"x": source}, query, expected, 1e-12, _RINGING, slices=slices)
+
+
+def _wide(v: Any) -> Any:
+    return v if isinstance(v, complex) or np.iscomplexobj(v) else np.asarray(v, float)
+
+
+LOW = scipy.signal.firwin(9, 0.3).tolist()
+_NAN_STAYS = "a NaN stays in the state for as long as samples come, and a slice begins after it"
+
+CASES = [
+    fir("fir-zero", data.beats(20), LOW),
+    fir("fir-drop", data.beats(20), [0.5, -0.25, 1.0], "drop"),
+    fir("fir-reset", data.beats(20), LOW, "reset"),
+    fir("fir-one-tap", data.beats(21), [2.0], tolerance=0),
+    fir("fir-one-tap-drop", data.beats(21), [-0.5], "drop", tolerance=0),
+    fir("fir-longer-than-data", data.beats(22, rows=10), np.linspace(-1, 1, 50).tolist()),
+    fir("fir-longer-than-data-drop", data.beats(22, rows=10), np.linspace(-1, 1, 50).tolist(), "drop"),
+    fir("fir-rough", data.beats(23, value=data.rough), [0.5, 0.25, 0.25]),
+    fir("fir-rough-drop", data.beats(23, value=data.rough), [0.5, 0.25, 0.25], "drop"),
+    fir("fir-integers", data.beats(24, [7, -7], value=data.whole), [1.0, -1.0], tolerance=0),
+    fir("fir-complex-taps", data.beats(25), [1 + 1j, 0.5j, -1.0]),
+    fir("fir-complex", data.beats(25, value=data.complicated), LOW, "reset"),
+    fir("fir-single", data.beats(26, value=data.single), LOW, "drop", tolerance=1e-6),
+    fir("fir-vectors", _vectors(), [1.0, -0.5], period=1, columns=("v", "w")),
+    fir("fir-44khz", _cd_audio(), LOW, period=GRID_44K, spacing="44.1kHz"),
+    fir("fir-empty", data.empty(data.beats(20)), LOW),
+    fir("fir-one-row", data.one_row(data.beats(20)), LOW),
+    fir("fir-keys-once", data.beats(27, list(range(50)), 1, lost=0), LOW),
+    sos("sos-zero", data.beats(30), BUTTER),
+    sos("sos-reset", data.beats(30), BUTTER, "reset"),
+    sos("sos-notch", data.beats(31, rows=80), NOTCH),
+    sos("sos-without-poles", data.beats(32), PLAIN),
+    sos("sos-without-poles-reset", data.beats(32), PLAIN, "reset"),
+    sos("sos-rough", data.beats(33, value=data.rough), BUTTER, "reset", slices=_NAN_STAYS),
+    sos("sos-integers", data.beats(34, [7, -7], value=data.whole), BUTTER),
+    sos("sos-complex", data.beats(35, value=data.complicated), BUTTER),
+    sos("sos-single", data.beats(36, value=data.single), BUTTER),
+    sos("sos-vectors", _vectors(), PLAIN, period=1, columns=("v", "w")),
+    sos("sos-44khz", _cd_audio(), BUTTER, period=GRID_44K, spacing="44.1kHz"),
+    sos("sos-empty", data.empty(data.beats(30)), BUTTER),
+]
