@@ -68,7 +68,7 @@ def in_order(events: Events) -> Events:
 def _untie(events: Events, tied: Any) -> Events:
     touched = np.flatnonzero(np.concatenate([tied, [False]]) | np.concatenate([[False], tied]))
     part = events.select(touched)
-    columns = {f"c{i}": _sortable(c) for i, c in enumerate(part.columns.columns)}
+    columns = {f"c{i}.{j}": k for i, c in enumerate(part.columns.columns) for j, k in enumerate(_sort_keys(c))}
     table = pa.table({"slot": part.slot, "start": part.start, "stop": part.stop, **columns})
     keys = [(name, "ascending") for name in table.column_names]
     rank: Ints = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
@@ -77,11 +77,16 @@ def _untie(events: Events, tied: Any) -> Events:
     return events.select(order)
 
 
-def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Structs and lists have no order of their own in Arrow; their text has."""
+def _sort_keys(column: pa.ChunkedArray) -> list[pa.ChunkedArray | pa.Array]:
+    """What orders the rows of a column whatever their arrival."""
     if pa.types.is_nested(column.type):
-        return pa.array([str(v) for v in column.to_pylist()])
-    return column
+        # Structs and lists have no order of their own in Arrow; their text has.
+        return [pa.array([str(v) for v in column.to_pylist()])]
+    if pa.types.is_floating(column.type):
+        # Arrow's order leaves 0.0 and -0.0 as they came; their reciprocals differ.
+        wide = column.cast(pa.float64())
+        return [wide, pc.divide(1.0, wide)]
+    return [column]
 
 
 class PlaceSamples(Kernel):

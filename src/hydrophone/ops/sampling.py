@@ -72,8 +72,9 @@ class Linear(Fill):
     def between(
         self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
     ) -> np.ndarray[Any, Any]:
-        """The line."""
-        return left + (right - left) * share
+        """The line; between infinities it is not a number, as in NumPy."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return left + (right - left) * share
 
 
 def last(max_gap: Duration | None = None) -> Last:

@@ -154,6 +154,11 @@ class WindowKernel(Kernel):
         return Windows(slot[which], last, view[at[which] + last - self.size + 1], base)
 
 
+def spectrum_dtype(values: np.dtype[Any]) -> np.dtype[Any]:
+    """What SciPy transforms these values to: single precision stays so, whole numbers of any width become double."""
+    return np.dtype(scipy.fft.fft(np.zeros(1, values)).dtype)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rfft(Node):
     """Spectrum of real windows; reference: ``numpy.fft.rfft``."""
@@ -164,9 +169,7 @@ class Rfft(Node):
         """Half the values, and complex."""
         if x.dtype.kind == "c":
             raise SignalTypeError("rfft: the windows are complex", hint="use fft, which is for complex values")
-        return replace(
-            x, dtype=np.dtype(np.complex64 if x.dtype == np.float32 else np.complex128), length=x.length // 2 + 1
-        )
+        return replace(x, dtype=spectrum_dtype(x.dtype), length=x.length // 2 + 1)
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
@@ -201,7 +204,7 @@ class Fft(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """Complex."""
-        return replace(x, dtype=np.result_type(x.dtype, np.complex64))
+        return replace(x, dtype=spectrum_dtype(x.dtype))
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
@@ -216,7 +219,7 @@ class Ifft(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """Complex."""
-        return replace(x, dtype=np.result_type(x.dtype, np.complex64))
+        return replace(x, dtype=spectrum_dtype(x.dtype))
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
