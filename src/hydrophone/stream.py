@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow as pa
 
 from hydrophone.engine import emit, late, local
 from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.io import csv, parquet
 from hydrophone.ops.aggregates import Aggregate, Tumble
 from hydrophone.ops.arithmetic import Combine, Scalar
 from hydrophone.ops.filters import Fir, Sos
@@ -30,6 +33,7 @@ from hydrophone.time import Duration, Instant, Timebase, duration, instant, peri
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +46,11 @@ class Query:
         return f"<{self.node.type.describe()}>"
 
     def explain(self, stage: str = "logical") -> str:
-        """What the plan does, node by node: type, reach, scope, host and why. `stage`: "logical", "rewritten", "lowered", "stages"."""
+        """What the plan does, node by node: type, reach, scope, host and why. `stage`: "logical", "rewritten", "lowered", "stages", "spark"."""
+        if stage == "spark":
+            from hydrophone.spark import batch
+
+            return batch.explain(self.node)
         return explain(self.node, stage)
 
     def to_arrow(self, shape: str = "rows") -> pa.Table:
@@ -52,6 +60,28 @@ class Query:
     def to_pandas(self, shape: str = "rows") -> pd.DataFrame:
         """Run in this process; the whole answer as a pandas DataFrame."""
         return self.to_arrow(shape).to_pandas()
+
+    def to_parquet(self, path: str | PathLike[str], *, shape: str = "rows", overwrite: bool = False) -> None:
+        """Run in this process and write the whole answer, or nothing: a file if the name ends in ``.parquet``, else a folder with one."""
+        parquet.write_parquet(lambda: self.to_arrow(shape), os.fspath(path), overwrite=overwrite)
+
+    def to_csv(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Run in this process and write the whole answer as one CSV file, or nothing; complex values are ``value.re`` and ``value.im``."""
+        csv.write_csv(lambda: self.to_arrow(), emit.schema(self.node.type), os.fspath(path), overwrite=overwrite)
+
+    def to_spark(
+        self,
+        spark: SparkSession,
+        *,
+        plan: Literal["auto", "slices", "keys", "shards"] = "auto",
+        shape: str = "rows",
+        slices: int | None = None,
+        shards: int | None = None,
+    ) -> DataFrame:
+        """Run on Spark: a lazy DataFrame. `plan` and the counts are chosen from the data unless given; ``explain("spark")`` says which and why."""
+        from hydrophone.spark import batch
+
+        return batch.to_spark(self.node, spark, plan=plan, shape=shape, slices=slices, shards=shards)
 
     def batches(self, rows: int = 65_536, *, late: late.Late | None = None, shape: str = "rows") -> Iterator[pa.Table]:
         """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.

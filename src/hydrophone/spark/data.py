@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -120,7 +120,6 @@ def check_grid(kind: DataType) -> None:
         )
 
 
-def table_of(batch: Any, schema: pa.Schema) -> pa.Table:
-    """A batch from Spark with the columns and types that the plan knows."""
-    table = pa.Table.from_batches([batch])
+def as_planned(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows from Spark in the types that the plan knows: Spark writes instants in the zone of the session."""
     return table if table.schema.equals(schema) else table.cast(schema)

@@ -1,0 +1,91 @@
+"""The exchange: rows leave a task packed by shard, a few large rows in place of many small ones, and labels that Spark spreads evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.keys import spread
+from hydrophone.plan.source import Layout
+from hydrophone.runs import stable_order
+from hydrophone.spark.scan import packed
+
+PACKED = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("data", pa.binary())])
+"""What crosses the exchange: rows of one shard and one port as an Arrow stream."""
+
+ROWS = 1 << 20
+"""Rows that are gathered before they are packed."""
+
+
+@lru_cache(maxsize=16)
+def labels(shards: int) -> tuple[int, ...]:
+    """For every shard a number that Spark's hash partitioning sends to the partition of that number.
+
+    Examples
+    --------
+    >>> [spark_hash(label) % 4 for label in labels(4)]
+    [0, 1, 2, 3]
+    """
+    found: dict[int, int] = {}
+    candidate = 0
+    while len(found) < shards:
+        found.setdefault(spark_hash(candidate) % shards, candidate)
+        candidate += 1
+    return tuple(found[shard] for shard in range(shards))
+
+
+def spark_hash(value: int) -> int:
+    """What Spark's ``hash`` gives for a 32-bit integer: Murmur3_x86_32 with seed 42.
+
+    Examples
+    --------
+    >>> spark_hash(0), spark_hash(1)
+    (933211791, -559580957)
+    """
+    mask = 0xFFFFFFFF
+    k = value * 0xCC9E2D51 & mask
+    k = (k << 15 | k >> 17) & mask
+    h = 42 ^ k * 0x1B873593 & mask
+    h = (h << 13 | h >> 19) & mask
+    h = (h * 5 + 0xE6546B64 & mask) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+class Packer:
+    """Gathers the rows of one port and packs them by shard."""
+
+    def __init__(self, port: int, layout: Layout, shards: int) -> None:
+        self.port, self.layout, self.shards = port, layout, shards
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Take rows; give packed ones when there are enough."""
+        self._held.append(table)
+        self._rows += len(table)
+        if self._rows >= ROWS:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Pack what is held."""
+        if not self._rows:
+            return
+        table = pa.concat_tables(self._held).combine_chunks()
+        self._held, self._rows = [], 0
+        shard = spread([table[k] for k in self.layout.key], self.shards, len(table))
+        order = stable_order(shard, np.zeros(len(shard), np.int64))
+        if order is not None:
+            table = table.take(pa.array(order))
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(shard, minlength=self.shards))])
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            piece = table.slice(bounds[number], bounds[number + 1] - bounds[number])
+            row = [[labels(self.shards)[number]], [self.port], [packed(piece)]]
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(v, f.type) for v, f in zip(row, PACKED, strict=True)], schema=PACKED
+            )

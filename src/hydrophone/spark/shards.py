@@ -1,0 +1,176 @@
+"""The plan with an exchange: tasks pack rows by shard, Spark brings each shard together, and one task runs its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hydrophone.batch import Progress
+from hydrophone.engine import emit
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.plan.lower import Input, Stage
+from hydrophone.plan.node import Node
+from hydrophone.plan.source import Layout, Port
+from hydrophone.spark.data import as_planned, to_held
+from hydrophone.spark.exchange import Packer
+from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, unpacked
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The way of rows from one producer to one port of a stage: through row operators, then packed."""
+
+    port: int
+    prefix: Node
+    layout: Layout
+
+    @classmethod
+    def of(cls, stage: Stage, port: int) -> Feed:
+        """The feed of a port."""
+        leaf = next(n for n in stage.root.topological() if isinstance(n, Port) and n.number == port)
+        return cls(port, stage.inputs[port].prefix, leaf.layout)
+
+
+class Feeder:
+    """Runs the feeds of one producer in a task."""
+
+    def __init__(self, feeds: Sequence[Feed], shards: int) -> None:
+        self.feeds = [(f, Packer(f.port, f.layout, shards), Pipeline([f.prefix])) for f in feeds]
+
+    def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Take rows of the producer."""
+        if not len(table):
+            return
+        for feed, packer, pipeline in self.feeds:
+            if isinstance(feed.prefix, Port):
+                yield from packer.add(table.select(columns(feed.layout)))
+                continue
+            pipeline.rows(0, table)
+            for batch in pipeline.drain():
+                yield from packer.add(emit.table(batch, feed.prefix.type, pipeline.keys(feed.prefix)))
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Pack the rest."""
+        for _, packer, _ in self.feeds:
+            yield from packer.flush()
+
+
+@dataclass(frozen=True)
+class PackFiles:
+    """A task that reads row groups and packs them."""
+
+    feeds: tuple[Feed, ...]
+    shards: int
+    scan: ParquetScan
+    reads: tuple[tuple[Part, ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark gives the numbers of the shares."""
+        feeder = Feeder(self.feeds, self.shards)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for table in self.scan.tables(self.reads[number]):
+                    yield from feeder.rows(table)
+        yield from feeder.flush()
+
+
+@dataclass(frozen=True)
+class PackTable:
+    """A task that packs a table that came with the plan."""
+
+    feeds: tuple[Feed, ...]
+    shards: int
+    scan: TableScan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark gives one row."""
+        feeder = Feeder(self.feeds, self.shards)
+        for batch in batches:
+            for _ in range(batch.num_rows):
+                yield from feeder.rows(self.scan.table)
+        yield from feeder.flush()
+
+
+@dataclass(frozen=True)
+class PackRows:
+    """A task that packs rows of a DataFrame."""
+
+    feeds: tuple[Feed, ...]
+    shards: int
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark gives the rows."""
+        feeder = Feeder(self.feeds, self.shards)
+        for table in gathered(batches):
+            yield from feeder.rows(as_planned(table, self.schema))
+        yield from feeder.flush()
+
+
+GATHER = 1 << 18
+"""Rows of a DataFrame that go through the row operators at once; Spark hands over ten thousand at a time."""
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Small batches in larger tables."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= GATHER:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def run(stage: Stage, batches: Iterator[pa.RecordBatch], shape: emit.Shape = "rows") -> Iterator[pa.Table]:
+    """The result of one stage over all packed rows of one task."""
+    held: dict[int, list[pa.Table]] = {}
+    for batch in batches:
+        for port, data in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+            held.setdefault(port, []).append(unpacked(data.as_buffer()))
+    pipeline = Pipeline([stage.root])
+    for port in sorted(held):
+        pipeline.rows(port, pa.concat_tables(held.pop(port)))
+    pipeline.advance([Progress.end()] * len(stage.inputs))
+    for done in pipeline.drain():
+        yield emit.table(done, stage.root.type, pipeline.keys(stage.root), shape)
+
+
+@dataclass(frozen=True)
+class RunAndPack:
+    """A task that runs a shard of one stage and packs its result for the next."""
+
+    stage: Stage
+    feeds: tuple[Feed, ...]
+    shards: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark gives packed rows."""
+        feeder = Feeder(self.feeds, self.shards)
+        for table in run(self.stage, batches):
+            yield from feeder.rows(table)
+        yield from feeder.flush()
+
+
+@dataclass(frozen=True)
+class RunLast:
+    """A task that runs a shard of the last stage."""
+
+    stage: Stage
+    shape: emit.Shape
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark gives packed rows."""
+        for table in run(self.stage, batches, self.shape):
+            yield from to_held(table, self.schema).to_batches()
+
+
+def without_sources(stage: Stage) -> Stage:
+    """The stage as it travels to tasks: they never see a source, which may hold a DataFrame."""
+    return Stage(stage.root, tuple(Input(None, None, i.prefix) for i in stage.inputs))

@@ -1,0 +1,173 @@
+"""Plans without an exchange: every task reads a slice of the time and the reach around it, or whole folders of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hydrophone.batch import Progress
+from hydrophone.engine import emit
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.plan.lower import Lowered, lower
+from hydrophone.plan.node import Node
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.source import Source
+from hydrophone.spark.data import to_held
+from hydrophone.spark.lake import Lake, folder_values
+from hydrophone.spark.scan import ParquetScan, Part, scan_of
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task does: the row groups it reads of every source and the stretch of time in them, and the owners that it keeps."""
+
+    reads: tuple[tuple[Part, ...], ...]
+    around: tuple[tuple[int, int], ...]
+    start: int = MIN_TIME
+    stop: int = MAX_TIME
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A plan without an exchange."""
+
+    plan: Lowered
+    scans: tuple[ParquetScan, ...]
+    shares: tuple[Share, ...]
+    amplification: float = 1.0
+    """Bytes that all tasks read together over the bytes of the data."""
+
+    def task(self, shape: emit.Shape, schema: pa.Schema) -> Task:
+        """The function that a Spark task runs."""
+        return Task(self.plan.roots[0], self.scans, self.shares, shape, schema)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Runs the whole pipeline over a share."""
+
+    root: Node
+    scans: tuple[ParquetScan, ...]
+    shares: tuple[Share, ...]
+    shape: emit.Shape
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark gives the numbers of the shares, one to each task."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self.run(self.shares[number])
+
+    def run(self, share: Share) -> Iterator[pa.RecordBatch]:
+        """Read, run, keep what the share owns."""
+        pipeline = Pipeline([self.root])
+        for port, (scan, parts, around) in enumerate(zip(self.scans, share.reads, share.around, strict=True)):
+            pipeline.rows(port, scan.read(parts, *around))
+        # Up to the end of what was read, and no further: only the last slice has seen the end of the data.
+        pipeline.advance([Progress(stop) for _, stop in share.around])
+        for batch in pipeline.drain():
+            mine = emit.owned(batch, share.start, share.stop)
+            if len(mine):
+                table = emit.table(mine, self.root.type, pipeline.keys(self.root), self.shape)
+                yield from to_held(table, self.schema).to_batches()
+
+
+# --- slices of time ---------------------------------------------------------------------------------------------------
+
+
+def slices(root: Node, lakes: dict[Source, Lake], reaches: dict[Node, Reach], count: int) -> Shares:
+    """Cut the time axis into about `count` slices that read about as many bytes each."""
+    plan = lower([root])
+    edges = cut([lakes[s] for s in plan.sources], count)
+    bounds = [MIN_TIME, *edges, MAX_TIME]
+    shares, size = [], 0
+    for start, stop in pairwise(bounds):
+        reads, around = [], []
+        for source in plan.sources:
+            lake, reach = lakes[source], reaches[source]
+            low, high = add_time(start, -(reach.before or 0)), add_time(stop, reach.after or 0)
+            chosen = lake.touching(low, high)
+            size += int(lake.size[chosen].sum())
+            reads.append(lake.parts(chosen, low, high))
+            around.append((low, high))
+        shares.append(Share(tuple(reads), tuple(around), start, stop))
+    total = sum(lakes[s].bytes for s in plan.sources)
+    scans = tuple(scan_of(root, s) for s in plan.sources)
+    return Shares(plan, scans, tuple(shares), size / total if total else 1.0)
+
+
+_SNAP = 0.3
+"""An edge moves to the beginning of a row group if a slice grows or shrinks by no more than this share."""
+
+
+def cut(lakes: Sequence[Lake], count: int) -> list[int]:
+    """Edges between slices of about equal bytes, where row groups begin if possible.
+
+    Rows are taken to lie evenly over the time of their row group.
+    """
+    low, high, size = (np.concatenate([getattr(lake, name) for lake in lakes]) for name in ("low", "high", "size"))
+    real = low < high
+    low, high, size = low[real], high[real], size[real]
+    if count < 2 or not len(low):
+        return []
+    times = np.unique(np.concatenate([low, high]))
+    density = np.zeros(len(times))
+    slope = size / (high - low).astype(np.float64)
+    np.add.at(density, np.searchsorted(times, low), slope)
+    np.subtract.at(density, np.searchsorted(times, high), slope)
+    mass = np.concatenate([[0.0], np.cumsum(np.cumsum(density)[:-1] * np.diff(times))])
+    share = mass[-1] / count
+    wanted = np.arange(1, count) * share
+    begins = np.unique(low)[1:]
+    edges = []
+    for goal in wanted:
+        at = int(np.interp(goal, mass, (times - times[0]).astype(np.float64))) + int(times[0])
+        if len(begins):
+            off = np.abs(mass[np.searchsorted(times, begins)] - goal)
+            at = int(begins[off.argmin()]) if off.min() <= _SNAP * share else at
+        edges.append(at)
+    return [int(e) for e in np.unique(edges) if int(times[0]) < e < int(times[-1])]
+
+
+# --- whole keys -------------------------------------------------------------------------------------------------------
+
+
+def by_folder(root: Node, lakes: dict[Source, Lake], columns: Sequence[str], count: int) -> Shares:
+    """Give every task whole folders: all files whose folders agree on these columns stay together."""
+    plan = lower([root])
+    places = {s: [tuple(v.get(c) for c in columns) for v in folder_values(lakes[s])] for s in plan.sources}
+    weight: dict[tuple[Any, ...], int] = {}
+    for source in plan.sources:
+        lake = lakes[source]
+        for place, size in zip([places[source][f] for f in lake.file], lake.size.tolist(), strict=True):
+            weight[place] = weight.get(place, 0) + size
+    bins = balanced(weight, count)
+    shares = []
+    for chosen in bins:
+        reads = []
+        for source in plan.sources:
+            lake = lakes[source]
+            mine = np.array([p in chosen for p in places[source]], np.bool_)
+            reads.append(lake.parts(mine[lake.file]))
+        shares.append(Share(tuple(reads), ((MIN_TIME, MAX_TIME),) * len(reads)))
+    return Shares(plan, tuple(scan_of(root, s) for s in plan.sources), tuple(shares))
+
+
+def balanced(weight: dict[tuple[Any, ...], int], count: int) -> list[set[tuple[Any, ...]]]:
+    """Things in at most `count` bins of about equal weight: the heaviest first, each into the lightest bin."""
+    bins: list[set[tuple[Any, ...]]] = [set() for _ in range(max(1, min(count, len(weight))))]
+    load = [0] * len(bins)
+    for thing in sorted(weight, key=lambda t: (-weight[t], str(t))):
+        lightest = load.index(min(load))
+        bins[lightest].add(thing)
+        load[lightest] += weight[thing]
+    return bins
