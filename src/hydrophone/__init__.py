@@ -21,7 +21,7 @@ from hydrophone.ops.aggregates import sum_ as sum
 from hydrophone.ops.sampling import last, linear
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
-from hydrophone.sources import from_arrow, from_pandas, from_segments, from_spark
+from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
 from hydrophone.stream import Signal, Stream, UniformSignal, Windowed
 from hydrophone.time import Timebase
 
@@ -51,6 +51,7 @@ __all__ = [
     "delayed",
     "from_arrow",
     "from_pandas",
+    "from_polars",
     "from_segments",
     "from_spark",
     "last",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hydrophone.errors import ParameterError
 from hydrophone.io.arrow import ArrowData
+from hydrophone.io.csv import CsvData, Dialect
 from hydrophone.io.parquet import ParquetData
 from hydrophone.plan.node import build
 from hydrophone.plan.source import Data, Layout, Source
@@ -18,6 +21,7 @@ from hydrophone.time import period as exact_period
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     from pyspark.sql import DataFrame
 
 Key = str | Sequence[str]
@@ -70,8 +74,8 @@ def from_pandas(
     return stream(ArrowData(table), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
-def read_parquet(
-    path: str,
+def from_polars(
+    frame: pl.DataFrame | pl.LazyFrame,
     *,
     key: Key = (),
     time: str,
@@ -79,7 +83,91 @@ def read_parquet(
     sequence: str | None = None,
     progress: Policy | None = None,
 ) -> Stream:
-    """Rows of Parquet files under a path as a stream of events; see `from_arrow`."""
+    """Rows of a Polars DataFrame as a stream of events; a LazyFrame is collected now. See `from_arrow`.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"sensor": ["a", "a"], "ts": [0, 20], "value": [1.0, 3.0]})
+    >>> hp.from_polars(frame, key="sensor", time="ts").signal("value").sample(10, fill=hp.linear()).to_arrow()["value"].to_pylist()
+    [1.0, 2.0, 3.0]
+    """
+    whole = frame.collect() if hasattr(frame, "collect") else frame
+    return stream(ArrowData(whole.to_arrow()), key=key, time=time, end=end, sequence=sequence, progress=progress)
+
+
+def read_csv(
+    path: str | PathLike[str],
+    *,
+    key: Key = (),
+    time: str,
+    end: str | None = None,
+    sequence: str | None = None,
+    progress: Policy | None = None,
+    types: Mapping[str, str | pa.DataType] | None = None,
+    delimiter: str = ",",
+    null_values: Sequence[str] = ("",),
+    time_format: str | None = None,
+) -> Stream:
+    r"""Rows of CSV files as a stream of events; see `from_arrow`.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder (every ``*.csv`` under it, also compressed: ``.gz``, ``.bz2``, ``.zst``) or a pattern such as
+        ``"2024-*/readings.csv"``. Every file starts with a header.
+    key, time, end, sequence, progress :
+        As in `from_arrow`. Times are ISO 8601, with a zone in all rows or in none, or integers in nanoseconds.
+    types : mapping, optional
+        Types of columns by Arrow's names: ``{"sensor": "string", "value": "float64"}``. Other columns get the type that
+        the beginning of the first file suggests, so a sensor ``007`` would be the number 7.
+    delimiter : str
+        The character between two cells.
+    null_values : list of str
+        Cells that hold no value. ``nan`` is a number and not among them unless stated.
+    time_format : str, optional
+        How timestamps are written if not in ISO 8601, as for ``strptime`` (without fractions of a second).
+
+    Raises
+    ------
+    DataError
+        When the query runs and a cell has another type. The message names the file and, with the header as row 1, the row.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "readings.csv")
+    >>> _ = file.write_text("sensor,ts,value\na,2024-01-01 10:00:00,1\na,2024-01-01 10:00:02,3\n")
+    >>> readings = hp.read.csv(file, key="sensor", time="ts", types={"value": "float64"})
+    >>> readings.signal("value").sample("1s", fill=hp.linear()).to_arrow()["value"].to_pylist()
+    [1.0, 2.0, 3.0]
+    """
+    data = CsvData(
+        str(path),
+        _names(key),
+        (time, *([end] if end else [])),
+        tuple((name, _type(name, kind)) for name, kind in (types or {}).items()),
+        Dialect(delimiter, tuple(null_values), time_format),
+    )
+    return stream(data, key=key, time=time, end=end, sequence=sequence, progress=progress)
+
+
+def read_parquet(
+    path: str | PathLike[str],
+    *,
+    key: Key = (),
+    time: str,
+    end: str | None = None,
+    sequence: str | None = None,
+    progress: Policy | None = None,
+) -> Stream:
+    """Rows of Parquet files as a stream of events; see `from_arrow`.
+
+    The path is a file, a folder (every ``*.parquet`` under it; folders named ``column=value`` give columns) or a
+    pattern such as ``"lake/day=2024-*/*.parquet"``.
+    """
     return stream(ParquetData(str(path)), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
@@ -135,3 +223,15 @@ def stream(
 
 def _names(key: Key) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _type(column: str, kind: str | pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    try:
+        return pa.type_for_alias(kind)
+    except ValueError:
+        raise ParameterError(
+            f"read.csv: types: {column!r} has {kind!r}, which is no type",
+            hint='for example "float64", "int64", "string", "bool", "timestamp[ns]"',
+        ) from None

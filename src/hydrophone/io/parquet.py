@@ -1,47 +1,19 @@
-"""Parquet files as a source: a frozen list of files, read with pyarrow in whichever process needs them."""
+"""Parquet files as a source: a frozen list of files, read with pyarrow in whichever process needs them; and as a sink."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
-from hydrophone.errors import DataError, ParameterError
+from hydrophone.io.files import File, check_output, list_files, root_of, writing
 
-
-@dataclass(frozen=True)
-class File:
-    """One file as it was when the plan was made; a file that changed since is an error."""
-
-    path: str
-    size: int
-    modified: int
-
-    @classmethod
-    def of(cls, path: str) -> File:
-        """Look at a file now."""
-        found = os.stat(path)
-        return cls(path, found.st_size, found.st_mtime_ns)
-
-    def check(self) -> None:
-        """Refuse a file that is not the one that was planned with."""
-        try:
-            now = File.of(self.path)
-        except FileNotFoundError:
-            raise DataError(
-                f"the file {self.path} is gone since the query was planned",
-                hint="run the query again: it lists the files anew",
-            ) from None
-        if now != self:
-            raise DataError(
-                f"the file {self.path} has changed since the query was planned",
-                hint="run the query again: it lists the files anew",
-            )
+__all__ = ["File", "ParquetData", "dataset", "list_files", "write_parquet"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,25 +49,21 @@ class ParquetData:
                 yield pa.Table.from_batches([batch])
 
 
-def list_files(path: str) -> list[str]:
-    """The data files under a path, in the order of their names."""
-    root = Path(path)
-    if root.is_file():
-        return [str(root)]
-    if not root.exists():
-        raise ParameterError(f"read.parquet: there is no file or folder {path!r}")
-    hidden = ("_", ".")
-    found = [
-        p
-        for p in sorted(root.rglob("*.parquet"))
-        if not any(part.startswith(hidden) for part in p.relative_to(root).parts)
-    ]
-    if not found:
-        raise ParameterError(f"read.parquet: no *.parquet files under {path!r}")
-    return [str(p) for p in found]
-
-
 def dataset(files: list[str], root: str) -> ds.Dataset:
     """The files as one dataset; folders named ``column=value`` give columns."""
-    base = root if os.path.isdir(root) else os.path.dirname(root) or "."
-    return ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=base)
+    return ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=root_of(root))
+
+
+def write_parquet(answer: Callable[[], pa.Table], path: str, *, overwrite: bool = False) -> None:
+    """Write an answer: one file if the name ends in ``.parquet``, else a folder with one part, as Spark would.
+
+    The path is looked at before the answer is asked for: a query that has nowhere to go need not run.
+    """
+    check_output(path, what="to_parquet", overwrite=overwrite)
+    table = answer()
+    with writing(path, what="to_parquet", overwrite=overwrite) as draft:
+        if Path(path).suffix == ".parquet":
+            pq.write_table(table, draft)
+        else:
+            draft.mkdir()
+            pq.write_table(table, draft / "part-00000.parquet")

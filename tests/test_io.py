@@ -1,0 +1,339 @@
+"""Files and frames in, files out: what is read is what was written, and output is there whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hydrophone as hp
+from hydrophone.io.files import list_files, writing
+
+ROWS = pa.table({"sensor": ["a", "a", "b"], "ts": [0, 20, 10], "value": [1.0, 3.0, 5.0]})
+
+
+def stream(table: pa.Table = ROWS) -> hp.Stream:
+    return hp.from_arrow(table, key="sensor", time="ts")
+
+
+def rows(table: pa.Table) -> list[dict[str, object]]:
+    return sorted(table.to_pylist(), key=str)
+
+
+def names(folder: Path) -> list[str]:
+    """Everything in a folder, hidden names too."""
+    return sorted(os.listdir(folder))
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+def test_polars_frames_of_every_text_type_are_read() -> None:
+    frame = pl.DataFrame(ROWS.to_pydict()).with_columns(kind=pl.Series(["x", "y", "x"], dtype=pl.Categorical))
+    want = rows(ROWS.append_column("kind", pa.array(["x", "y", "x"])))
+    assert rows(hp.from_polars(frame, key="sensor", time="ts").to_arrow()) == want
+    assert rows(hp.from_polars(frame.lazy(), key=["sensor", "kind"], time="ts").select("value").to_arrow()) == rows(
+        pa.table({"sensor": ["a", "a", "b"], "kind": ["x", "y", "x"], "ts": [0, 20, 10], "value": [1.0, 3.0, 5.0]})
+    )
+
+
+def test_polars_times_of_every_unit_are_the_same_instants() -> None:
+    for unit in ("ms", "us", "ns"):
+        frame = pl.DataFrame({"ts": pd.to_datetime(["2024-01-01T00:00:00.125"]), "v": [1]})
+        frame = frame.with_columns(pl.col("ts").cast(pl.Datetime(unit)))  # type: ignore[arg-type]
+        got = hp.from_polars(frame, time="ts").to_arrow()["ts"].cast(pa.int64()).to_pylist()
+        assert got == [1_704_067_200_125_000_000]
+
+
+# --- which files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    for day, values in (("01", [1.0]), ("02", [2.0]), ("10", [3.0])):
+        folder = tmp_path / "lake" / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"ts": [int(day)], "v": values}), folder / "part.parquet")
+    (tmp_path / "lake" / "_temporary").mkdir()
+    (tmp_path / "lake" / "_temporary" / "part.parquet").write_bytes(b"not yet")
+    (tmp_path / "lake" / "day=01" / ".part.parquet.partial").write_bytes(b"not yet")
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("", [1.0, 2.0, 3.0]),
+        ("/day=0*", [1.0, 2.0]),
+        ("/day=0?/*.parquet", [1.0, 2.0]),
+        ("/**/*.parquet", [1.0, 2.0, 3.0]),
+        ("/**", [1.0, 2.0, 3.0]),
+        ("/day=[1]0/part.parquet", [3.0]),
+        ("/day=02/part.parquet", [2.0]),
+    ],
+)
+def test_a_path_is_a_file_a_folder_or_a_pattern(lake: Path, pattern: str, found: list[float]) -> None:
+    query = hp.read.parquet(f"{lake}{pattern}", time="ts")
+    assert sorted(query.to_arrow()["v"].to_pylist()) == found
+
+
+def test_folders_under_a_pattern_still_give_columns(lake: Path) -> None:
+    query = hp.read.parquet(f"{lake}/day=0*/*.parquet", key="day", time="ts")
+    assert sorted(query.to_arrow()["day"].to_pylist()) == [1, 2]
+
+
+def test_what_matches_nothing_is_said_when_the_query_is_built(tmp_path: Path) -> None:
+    with pytest.raises(hp.ParameterError, match="no file or folder matches"):
+        hp.read.parquet(str(tmp_path / "*.parquet"), time="ts")
+    with pytest.raises(hp.ParameterError, match=r"no \*.csv or \*.csv.gz"):
+        hp.read.csv(tmp_path, time="ts")
+    with pytest.raises(hp.ParameterError, match="there is no file or folder"):
+        hp.read.csv(tmp_path / "no.csv", time="ts")
+
+
+def test_a_file_whose_name_has_wild_cards_is_that_file(tmp_path: Path) -> None:
+    odd = tmp_path / "a[1]*.parquet"
+    pq.write_table(ROWS, odd)
+    pq.write_table(ROWS, tmp_path / "a1b.parquet")
+    assert list_files(str(odd)) == [str(odd)]
+
+
+# --- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def csv(folder: Path, text: str, name: str = "rows.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cell", "nanoseconds"),
+    [
+        ("2024-01-01", 0),
+        ("2024-01-01 00:00", 0),
+        ("2024-01-01T00:00:01", 1_000_000_000),
+        ("2024-01-01 00:00:00.000000001", 1),
+        ("2024-01-01T00:00:00.5Z", 500_000_000),
+        ("2024-01-01T01:00:00+01:00", 0),
+    ],
+)
+def test_times_of_csv_files_are_read_to_the_nanosecond(tmp_path: Path, cell: str, nanoseconds: int) -> None:
+    query = hp.read.csv(csv(tmp_path, f"ts,v\n{cell},1\n"), time="ts")
+    assert query.to_arrow()["ts"].cast(pa.int64()).to_pylist() == [1_704_067_200_000_000_000 + nanoseconds]
+
+
+def test_later_rows_may_show_finer_times_than_the_first(tmp_path: Path) -> None:
+    csv(tmp_path, "ts,v\n2024-01-01,1\n", "1.csv")
+    csv(tmp_path, "ts,v\n2024-01-01 00:00:00.25,2\n", "2.csv")
+    times = hp.read.csv(tmp_path, time="ts").to_arrow()["ts"].cast(pa.int64()).to_numpy()
+    assert np.ptp(times) == 250_000_000
+
+
+def test_integers_are_nanoseconds_and_stay_integers(tmp_path: Path) -> None:
+    assert hp.read.csv(csv(tmp_path, "ts,v\n7,1\n"), time="ts").to_arrow()["ts"].to_pylist() == [7]
+
+
+def test_csv_files_are_read_by_column_name_also_compressed(tmp_path: Path) -> None:
+    csv(tmp_path, "ts,key,v\n1,a,1.5\n")
+    (tmp_path / "more.csv.gz").write_bytes(gzip.compress(b"v,key,ts\n2.5,b,2\n"))
+    query = hp.read.csv(str(tmp_path), key="key", time="ts")
+    assert rows(query.to_arrow()) == [{"key": "a", "ts": 1, "v": 1.5}, {"key": "b", "ts": 2, "v": 2.5}]
+
+
+def test_csv_options(tmp_path: Path) -> None:
+    file = csv(tmp_path, "ts;sensor;v\n31.12.2023 10:00:00;007;NA\n31.12.2023 10:00:01;x;2\n")
+    query = hp.read.csv(
+        file,
+        key="sensor",
+        time="ts",
+        types={"sensor": "string"},
+        delimiter=";",
+        null_values=["NA"],
+        time_format="%d.%m.%Y %H:%M:%S",
+    )
+    assert query.to_arrow().drop_columns("ts").to_pylist() == [{"sensor": "007", "v": None}, {"sensor": "x", "v": 2}]
+
+
+def test_nan_is_a_number_and_an_empty_cell_is_none(tmp_path: Path) -> None:
+    query = hp.read.csv(csv(tmp_path, 'ts,v,s\n1,nan,NA\n2,,""\n3,inf,\n'), time="ts")
+    assert str(query.to_arrow()["v"].to_pylist()) == "[nan, None, inf]"
+    assert query.to_arrow()["s"].to_pylist() == ["NA", "", None]
+
+
+def test_a_header_without_rows_is_an_empty_stream(tmp_path: Path) -> None:
+    query = hp.read.csv(csv(tmp_path, "sensor,ts,value\n"), key="sensor", time="ts")
+    assert len(query.signal("value").sample("1s").to_arrow()) == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("3,x\n", r"rows.csv, row 4, column 'v': CSV conversion error to int64: invalid value 'x'"),
+        ("3\n", r"rows.csv, row 4: CSV parse error: Expected 2 columns, got 1"),
+        ("noon,1\n", r"rows.csv, row 4, column 'ts': .*invalid value 'noon'"),
+    ],
+)
+def test_a_wrong_cell_is_named_with_file_and_row(tmp_path: Path, bad: str, message: str) -> None:
+    # The first block decides the types; the bad row must not be in it.
+    filler = "0,1\n" * 300_000
+    for text, found in (
+        ("ts,v\n1,1\n2,2\n" + bad, message),
+        ("ts,v\n" + filler + bad, message.replace("4", "300002", 1)),
+    ):
+        with pytest.raises(hp.DataError, match=found):
+            hp.read.csv(csv(tmp_path, text), time="ts", types={"ts": "int64", "v": "int64"}).to_arrow()
+
+
+def test_csv_parameters_are_checked_when_the_query_is_built(tmp_path: Path) -> None:
+    file = csv(tmp_path, "ts,v\n1,1\n")
+    with pytest.raises(hp.ParameterError, match=r"no column 'w'; .*rows.csv has: ts, v"):
+        hp.read.csv(file, time="ts", types={"w": "int64"})
+    with pytest.raises(hp.ParameterError, match="'v' has 'number', which is no type"):
+        hp.read.csv(file, time="ts", types={"v": "number"})
+    with pytest.raises(hp.ParameterError, match="delimiter must be one ASCII character"):
+        hp.read.csv(file, time="ts", delimiter=";;")
+    with pytest.raises(hp.ParameterError, match="no column 't'; the data has: ts, v"):
+        hp.read.csv(file, time="t")
+    with pytest.raises(hp.DataError, match="Empty CSV file"):
+        hp.read.csv(csv(tmp_path, "", "empty.csv"), time="ts")
+
+
+def test_a_csv_file_that_changed_since_the_plan_is_an_error(tmp_path: Path) -> None:
+    file = csv(tmp_path, "ts,v\n1,1\n")
+    query = hp.read.csv(file, time="ts")
+    file.write_text("ts,v\n1,1\n2,2\n")
+    with pytest.raises(hp.DataError, match="has changed since"):
+        query.to_arrow()
+
+
+def test_csv_runs_as_it_comes(tmp_path: Path) -> None:
+    file = csv(tmp_path, "ts,v\n" + "".join(f"{t},{t}\n" for t in range(1000)))
+    query = hp.read.csv(file, time="ts", progress=hp.ordered()).tumble(100).agg(n=hp.count())
+    pieces = list(query.batches(rows=64))
+    assert pa.concat_tables(pieces)["n"].to_pylist() == [100] * 10
+    assert len(pieces) > 1
+
+
+# --- sinks ------------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
+    signal = stream().signal("value").sample(10, fill=hp.linear())
+    for name in ("out.parquet", "folder"):
+        signal.to_parquet(tmp_path / name)
+        assert rows(hp.read.parquet(tmp_path / name, key="sensor", time="ts").to_arrow()) == rows(signal.to_arrow())
+    assert (tmp_path / "out.parquet").is_file() and names(tmp_path / "folder") == ["part-00000.parquet"]
+
+
+def test_segments_come_back_as_they_were(tmp_path: Path) -> None:
+    signal = stream().signal("value").sample(10, fill=hp.linear())
+    signal.to_parquet(tmp_path / "out.parquet", shape="segments")
+    again = hp.from_segments(pq.read_table(tmp_path / "out.parquet"), key="sensor", time="ts")
+    assert rows(again.to_arrow()) == rows(signal.to_arrow())
+
+
+@pytest.mark.parametrize("stamp", ["int", "timestamp"])
+def test_csv_comes_back_as_it_was(tmp_path: Path, stamp: str) -> None:
+    table = pa.table(
+        {"k": ["a", "", 'x,y"z\n'], "ts": [1, 2, 3], "v": [0.1, float("inf"), None], "s": ["", None, "NA"]}
+    )
+    if stamp == "timestamp":
+        table = table.set_column(1, "ts", table["ts"].cast(pa.timestamp("ns")))
+    hp.from_arrow(table, key="k", time="ts").to_csv(tmp_path / "out.csv")
+    again = hp.read.csv(tmp_path / "out.csv", key="k", time="ts")
+    assert again.to_arrow().to_pylist() == table.to_pylist()
+
+
+def test_complex_samples_are_two_columns_of_csv(tmp_path: Path) -> None:
+    (stream().signal("value").sample(10) * 1j).to_csv(tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == '"sensor","ts","value.re","value.im"'
+
+
+def test_arrays_have_no_place_in_csv(tmp_path: Path) -> None:
+    with pytest.raises(hp.UnsupportedError, match="to_parquet"):
+        stream().signal("value").sample(10).window(2).to_csv(tmp_path / "out.csv")
+    assert names(tmp_path) == []
+
+
+SINKS: list[tuple[str, Callable[..., None]]] = [
+    ("out.parquet", hp.Stream.to_parquet),
+    ("out", hp.Stream.to_parquet),
+    ("out.csv", hp.Stream.to_csv),
+]
+
+
+@pytest.mark.parametrize(("name", "sink"), SINKS)
+def test_an_existing_path_is_an_error_unless_stated(tmp_path: Path, name: str, sink: Callable[..., None]) -> None:
+    path = tmp_path / name
+    sink(stream(), path)
+    with pytest.raises(hp.ParameterError, match="exists already"):
+        sink(stream(), path)
+    sink(stream().where(hp.col("value") > 2), path, overwrite=True)
+    read = hp.read.csv if name.endswith("csv") else hp.read.parquet
+    assert sorted(read(path, key="sensor", time="ts").to_arrow()["value"].to_pylist()) == [3, 5]
+    assert names(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(("name", "sink"), SINKS)
+def test_an_existing_path_is_found_before_the_query_runs(tmp_path: Path, name: str, sink: Callable[..., None]) -> None:
+    (tmp_path / name).write_text("mine")
+    bad = stream(pa.table({"sensor": ["a", "a"], "ts": [0, 0], "value": [1.0, 2.0]})).signal("value")
+    with pytest.raises(hp.ParameterError, match="exists already"):
+        sink(bad, tmp_path / name)
+    with pytest.raises(hp.ParameterError, match="there is no folder"):
+        sink(bad, tmp_path / "no" / name)
+
+
+@pytest.mark.parametrize(("name", "sink"), SINKS)
+def test_a_query_that_fails_leaves_what_was_there(tmp_path: Path, name: str, sink: Callable[..., None]) -> None:
+    sink(stream(), tmp_path / name)
+    bad = stream(pa.table({"sensor": ["a", "a"], "ts": [0, 0], "value": [1.0, 2.0]})).signal("value")
+    with pytest.raises(hp.DataError):
+        sink(bad, tmp_path / name, overwrite=True)
+    read = hp.read.csv if name.endswith("csv") else hp.read.parquet
+    assert len(read(tmp_path / name, key="sensor", time="ts").to_arrow()) == 3
+    assert names(tmp_path) == [name]
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("years of work")
+    with pytest.raises(hp.ParameterError, match=r"other things than a result, for example thesis.tex"):
+        stream().to_parquet(tmp_path / "home", overwrite=True)
+    assert names(tmp_path / "home") == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError])
+def test_nothing_half_written_is_left(tmp_path: Path, kind: str, end: type[BaseException]) -> None:
+    with pytest.raises(end), writing(str(tmp_path / "out"), what="test") as draft:
+        if kind == "folder":
+            draft.mkdir()
+        (draft if kind == "file" else draft / "part").write_text("half")
+        raise end
+    assert names(tmp_path) == []
+
+
+def test_an_output_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(hp.ParameterError, match="exists"), writing(str(tmp_path / "out"), what="test") as draft:
+        draft.write_text("ours")
+        (tmp_path / "out").write_text("theirs")
+    assert names(tmp_path) == ["out"] and (tmp_path / "out").read_text() == "theirs"
+
+
+def test_a_file_may_take_the_place_of_a_folder_of_parts_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    stream().to_parquet(path)
+    stream().to_csv(path, overwrite=True)
+    assert path.is_file()
+    stream().to_parquet(path, overwrite=True)
+    assert path.is_dir() and names(tmp_path) == ["out"]
