@@ -40,7 +40,8 @@ class Values(RuleBasedStateMachine):
         self.lent: list[tuple[np.ndarray, np.ndarray]] = []
 
     def keep(self, seg: SigSeg, model: np.ndarray) -> None:
-        self.pairs = [*self.pairs[-11:], (seg, model)]
+        if len(model) < 500:
+            self.pairs = [*self.pairs[-11:], (seg, model)]
 
     def some(self, data: st.DataObject) -> tuple[SigSeg, np.ndarray]:
         if not self.pairs:
@@ -58,6 +59,7 @@ class Values(RuleBasedStateMachine):
         seg, model = self.some(data)
         for _ in range(times):
             other, its = self.some(data)
+            other, its = other[:20], its[:20]  # Else lengths would double and double.
             moved = SigSeg(GRID, seg.next, other.materialize()) if other.first != seg.next else other
             seg, model = seg.append(moved), np.concatenate([model, its])
         self.keep(seg, model)
@@ -162,7 +164,7 @@ def test_time_equals_a_search_in_all_instants(base: Timebase, pieces: list[int],
 def test_equality_does_not_depend_on_the_pieces(one: list[int], two: list[int]) -> None:
     a, b = chain(*one), chain(*two)
     assert (a == b) == (len(a) == len(b))
-    assert (a[1:] == b[1:]) == (len(a[1:]) == len(b[1:]))
+    assert (a[1:] == b[1:]) == (len(a) == len(b))
 
 
 def test_equality_looks_at_everything() -> None:
@@ -305,7 +307,7 @@ def test_a_long_chain_that_grew_by_append_is_written_in_place() -> None:
 
 def test_write_refuses() -> None:
     seg = SigSeg(GRID, 0, np.arange(4, dtype=np.int32))
-    for i, values in ((-1, [1]), (3, [1, 2]), (5, [])):
+    for i, values in ((-1, [1]), (3, [1, 2]), (5, np.int32([]))):
         with pytest.raises(ParameterError, match=r"^write: "):
             seg.write(i, values)
     for values in ([1.5], [[1]], ["a"]):
