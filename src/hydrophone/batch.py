@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hydrophone.runs import ranges
+from hydrophone.runs import gather, ranges
 from hydrophone.sigseg import SigSeg
 from hydrophone.time import MAX_TIME, Timebases
 
@@ -131,7 +131,9 @@ def _bare(rows: int) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Contiguous runs of samples of many keys in one flat array, ordered by (slot, first); a slot may repeat.
+    """Contiguous runs of samples of many keys in one flat array, ordered by (slot, first).
+
+    A slot may repeat; between two runs of a slot there is a hole.
 
     Attributes
     ----------
@@ -207,7 +209,7 @@ class Segments:
             keep = lengths > 0
             runs, start, lengths = runs[keep], start[keep], lengths[keep]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        values = self.values[ranges(self.offsets[runs] + (start - self.first[runs]), lengths)]
+        values = gather(self.values, self.offsets[runs] + (start - self.first[runs]), lengths)
         return Segments(self.slot[runs], start, offsets, values, self.base)
 
     def split(self, index: Ints) -> tuple[Segments, Segments]:
@@ -236,12 +238,13 @@ class Segments:
         starts = np.cumsum(lengths) - lengths
         order = np.lexsort((first, slot))
         if not (order[1:] > order[:-1]).all():
-            values = values[ranges(starts[order], lengths[order])]
+            values = gather(values, starts[order], lengths[order])
         slot, first, lengths = slot[order], first[order], lengths[order]
         joined = cls(slot, first, np.concatenate([[0], np.cumsum(lengths)]), values, merge_bases(parts))
-        return joined._coalesce()
+        return joined.joined()
 
-    def _coalesce(self) -> Segments:
+    def joined(self) -> Segments:
+        """Runs that touch become one: within a batch there is always a hole between two runs of a slot."""
         touch = (self.slot[1:] == self.slot[:-1]) & (self.first[1:] == self.next[:-1])
         start = np.flatnonzero(np.concatenate([[True], ~touch])) if len(self) else np.zeros(0, np.int64)
         return replace(

@@ -94,7 +94,7 @@ def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: i
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     raw = Segments(slot, first, offsets, values, base)
     keep = order[lengths[order] > 0]
-    return raw.cut(keep, first[keep], raw.next[keep])
+    return raw.cut(keep, first[keep], raw.next[keep]).joined()
 
 
 def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Timebases:

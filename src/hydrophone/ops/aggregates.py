@@ -195,6 +195,8 @@ class TumbleKernel(Kernel):
 
     MANY = 16
     """Batches of open windows that are held before they are merged."""
+    ROOMY = 4
+    """Cells of a full table per event up to which the table is cheaper than sorting."""
 
     def __init__(
         self, size: int, offset: int, aggregates: Sequence[tuple[str, Aggregate]], kind: StreamType, out: StreamType
@@ -257,13 +259,27 @@ class TumbleKernel(Kernel):
         return bool(later.all())
 
     def _merged(self, slot: Ints, start: Ints, parts: list[npt.NDArray[Any]]) -> Events:
-        order = stable_order(slot, start)
-        if order is not None:
-            slot, start, parts = slot[order], start[order], [p[order] for p in parts]
-        first = np.flatnonzero(np.concatenate([[True], (slot[1:] != slot[:-1]) | (start[1:] != start[:-1])]))
-        with np.errstate(all="ignore"):
-            merged = [m.reduceat(p, first) for m, p in zip(self.merges, parts, strict=True)]
-        return Events(slot[first], start[first], None, pa.table(merged, names=[f"p{i}" for i in range(len(merged))]))
+        """One row per slot and window, ordered by both."""
+        low = int(start.min())
+        number = (start - low) // self.size
+        width = int(number.max()) + 1
+        cells = (int(slot.max()) + 1) * width
+        if cells <= self.ROOMY * len(slot):
+            where = slot * width + number
+            seen = np.zeros(cells, np.bool_)
+            seen[where] = True
+            found = np.flatnonzero(seen)
+            merged = [_scattered(m, where, p, cells)[found] for m, p in zip(self.merges, parts, strict=True)]
+            slot, start = found // width, found % width * self.size + low
+        else:
+            order = stable_order(slot, start)
+            if order is not None:
+                slot, start, parts = slot[order], start[order], [p[order] for p in parts]
+            first = np.flatnonzero(np.concatenate([[True], (slot[1:] != slot[:-1]) | (start[1:] != start[:-1])]))
+            with np.errstate(all="ignore"):
+                merged = [m.reduceat(p, first) for m, p in zip(self.merges, parts, strict=True)]
+            slot, start = slot[first], start[first]
+        return Events(slot, start, None, pa.table(merged, names=[f"p{i}" for i in range(len(merged))]))
 
     def _column(self, batch: Events, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         if not name:
@@ -275,6 +291,16 @@ class TumbleKernel(Kernel):
             return np.zeros(len(batch)), valid
         filled = pc.fill_null(column, 0) if column.null_count else column
         return np.asarray(filled.to_numpy(zero_copy_only=False)), valid
+
+
+def _scattered(merge: np.ufunc, where: Ints, part: npt.NDArray[Any], cells: int) -> npt.NDArray[Any]:
+    """Merge the parts that belong to the same cell of a full table, in the order in which they came."""
+    out = np.zeros(cells, part.dtype)
+    if merge.identity is None:
+        out[where] = part
+    with np.errstate(all="ignore"):
+        merge.at(out, where, part)
+    return out
 
 
 def count(column: str = "") -> Count:

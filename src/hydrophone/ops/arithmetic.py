@@ -89,7 +89,6 @@ class CombineKernel(Kernel):
         a, b = self.left.all(), self.right.all()
         if a is None or b is None:
             return ()
-        a, b = _sorted(a), _sorted(b)
         i, j, start, stop = intersect_runs(a.slot, a.first, a.next, b.slot, b.first, b.next)
         x, y = a.cut(i, start, stop), b.cut(j, start, stop)
         xs, ys = x.values, y.values
@@ -98,7 +97,7 @@ class CombineKernel(Kernel):
         with np.errstate(all="ignore"):
             out = x.with_values(self.operation(xs, ys))
         self._drop(a, b, self.seen["right"][a.slot], self.seen["left"][b.slot])
-        return (_sorted(out),) if len(out) else ()
+        return (out,) if len(out) else ()
 
     def _drop(self, a: Segments, b: Segments, below_a: Any, below_b: Any) -> None:
         """Forget samples whose partner has come or cannot come any more."""
@@ -117,11 +116,6 @@ class CombineKernel(Kernel):
     def idle(self, marks: Marks) -> Mask:
         """What was seen matters only while samples wait."""
         return np.ones(len(self.keys), np.bool_)
-
-
-def _sorted(x: Segments) -> Segments:
-    """Order by (slot, first) and join neighbours."""
-    return Segments.concat([x, x.cut(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.signal
 
-from hydrophone.batch import Batch, Mask, Segments
+from hydrophone.batch import Batch, Ints, Mask, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.grids import Grids
@@ -19,7 +19,6 @@ from hydrophone.ops.history import History
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
-from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
 from hydrophone.time import MIN_TIME
 
@@ -61,7 +60,7 @@ class Fir(Node):
 
 
 class FirKernel(Kernel):
-    """One flat convolution over all keys: runs bleed into each other only inside the history that is cut off."""
+    """A compiled convolution over the runs of all keys, each with its own history in front."""
 
     def __init__(self, taps: npt.NDArray[Any], missing: Missing, out: UniformType) -> None:
         self.taps, self.missing, self.out = taps, missing, out
@@ -75,8 +74,7 @@ class FirKernel(Kernel):
             return ()
         self.grids.learn(batch, len(self.keys))
         wide = self.history.extend(batch, len(self.keys))
-        flat = convolve(wide.values, self.taps)
-        y = batch.with_values(flat[ranges(wide.at, batch.lengths)].astype(self.out.dtype, copy=False))
+        y = batch.with_values(_fir(wide.values, wide.at, batch.offsets, self.taps, batch.values.shape))
         if self.missing is Missing.DROP:
             y = y.cut(np.arange(len(y)), np.minimum(y.first + self.history.size - wide.seen, y.next), y.next)
         return (y,)
@@ -86,11 +84,31 @@ class FirKernel(Kernel):
         return self.history.idle(self.grids, len(self.keys), marks[0])
 
 
-def convolve(values: npt.NDArray[Any], taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Causal convolution along the first axis, as long as its input; direct, so that no value touches another out of the taps' reach."""
-    if values.ndim == 2:
-        return np.stack([convolve(values[:, c], taps) for c in range(values.shape[1])], axis=1)
-    return np.convolve(values, taps)[: len(values)]
+def _fir(
+    values: npt.NDArray[Any], at: Ints, offsets: Ints, taps: npt.NDArray[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """The filtered runs; sums are taken tap by tap, so that no cut can change a bit of them."""
+    out = np.zeros(shape, values.dtype)
+    channels = shape[1] if len(shape) > 1 else 1
+    weights = taps.astype(values.dtype)
+    _convolve(values.reshape(-1), at * channels, offsets * channels, weights, channels, out.reshape(-1))
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _convolve(values: Any, at: Any, offsets: Any, taps: Any, channels: int, out: Any) -> None:
+    """Blocks of samples that stay in the nearest cache, tap by tap over each block."""
+    block = 1024
+    for run in range(len(at)):
+        for start in range(offsets[run], offsets[run + 1], block):
+            stop = min(start + block, offsets[run + 1])
+            y = out[start:stop]
+            for k in range(len(taps)):
+                begin = at[run] + start - offsets[run] - k * channels
+                x = values[begin : begin + stop - start]
+                weight = taps[k]
+                for i in range(stop - start):
+                    y[i] += weight * x[i]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
 from hydrophone.batch import Ints, Mask, Segments, Values
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.types import Missing
-from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
 from hydrophone.time import MIN_TIME
 
@@ -55,27 +55,15 @@ class History(SlotArrays):
     def extend(self, x: Segments, slots: int) -> Extended:
         """Put history in front of every run of a batch, and remember the new history."""
         self.reserve(slots)
-        size, lengths = self.size, x.lengths
-        new = np.concatenate([[True], x.slot[1:] != x.slot[:-1]])
-        due = np.concatenate([[MIN_TIME], x.next[:-1]])
-        due[new] = self["due"][x.slot[new]]
-        fresh = due == MIN_TIME
-        gap = np.where(fresh, 0, x.first - due)
-        pad = np.minimum(gap, size) if self.missing is Missing.ZERO else np.where(gap > 0, size, 0)
-        seen = np.where(new & (gap == 0), self["seen"][x.slot], 0)
-        room = lengths + pad + np.where(new, size, 0)
-        stop = np.cumsum(room)
-        at = stop - lengths
-        values = np.zeros((int(stop[-1]), *x.values.shape[1:]), self.dtype)
-        head = (stop - room)[new]
-        values[ranges(head, np.full(len(head), size))] = self["tail"][x.slot[new]].reshape(-1, *x.values.shape[1:])
-        values[ranges(at, lengths)] = x.values
-        last = np.concatenate([new[1:], [True]])
-        slot = x.slot[last]
-        self["tail"][slot] = values[stop[last, None] + np.arange(-size, 0)]
-        self["due"][slot] = x.next[last]
-        self["seen"][slot] = np.minimum(seen[last] + lengths[last], size)
-        self.touch(slot)
+        runs = len(x)
+        at, seen, pad, due = (np.empty(runs, np.int64) for _ in range(4))
+        zero = self.missing is Missing.ZERO
+        room = _lay_out(x.slot, x.first, x.offsets, self["due"], self["seen"], self.size, zero, at, seen, pad, due)
+        values = np.empty((room, *x.values.shape[1:]), self.dtype)
+        flat, tail = values.reshape(room, -1), self["tail"].reshape(len(self), self.size, -1)
+        fresh = np.ascontiguousarray(x.values).reshape(len(x.values), -1)
+        _fill(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], seen, at, pad, flat)
+        self.touch(x.slot)
         return Extended(values, at, seen, pad, at - pad, due)
 
     def idle(self, grids: Grids, slots: int, mark: int) -> Mask:
@@ -84,3 +72,49 @@ class History(SlotArrays):
         due = self["due"][:slots]
         beyond = max(self.size - 1, 0) if self.missing is Missing.ZERO else 0
         return grids.passed(np.where(due == MIN_TIME, due, due + beyond), mark)
+
+
+@numba.njit(cache=True, nogil=True)
+def _lay_out(
+    slot: Any,
+    first: Any,
+    offsets: Any,
+    due: Any,
+    known: Any,
+    size: int,
+    zero: bool,
+    at: Any,
+    seen: Any,
+    pad: Any,
+    was: Any,
+) -> int:
+    """Where each run will lie, and what lies before it; gives the length of the buffer."""
+    room = 0
+    for run in range(len(slot)):
+        s = slot[run]
+        new = run == 0 or slot[run - 1] != s
+        was[run] = due[s] if new else first[run - 1] + offsets[run] - offsets[run - 1]
+        gap = 0 if was[run] == MIN_TIME else first[run] - was[run]
+        pad[run] = min(gap, size) if zero else (size if gap > 0 else 0)
+        seen[run] = known[s] if new and gap == 0 else 0
+        at[run] = room + pad[run] + (size if new else 0)
+        room = at[run] + offsets[run + 1] - offsets[run]
+    return room
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(
+    slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, seen: Any, at: Any, pad: Any, out: Any
+) -> None:
+    """Copy tails, pads and runs into the buffer, and the new tails out of it."""
+    size = tail.shape[1]
+    for run in range(len(slot)):
+        s, length, begin = slot[run], offsets[run + 1] - offsets[run], at[run]
+        if run == 0 or slot[run - 1] != s:
+            out[begin - pad[run] - size : begin - pad[run]] = tail[s]
+        out[begin - pad[run] : begin] = 0
+        out[begin : begin + length] = x[offsets[run] : offsets[run + 1]]
+        if run + 1 == len(slot) or slot[run + 1] != s:
+            tail[s] = out[begin + length - size : begin + length]
+            due[s] = first[run] + length
+            known[s] = min(seen[run] + length, size)

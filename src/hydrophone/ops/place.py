@@ -106,7 +106,6 @@ class PlaceSamples(Kernel):
         held = self.waiting.all()
         if held is None:
             return (), marks[0]
-        held = Segments.concat([held, held.select(np.zeros(0, np.int64))])
         self._refuse_overlap(held)
         ripe, rest = held.split(held.base.index_from(held.slot, np.full(len(held), marks[0])))
         self.waiting.replace(rest, ripe.slot)

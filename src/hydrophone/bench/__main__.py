@@ -1,0 +1,50 @@
+"""``hydrophone bench``: list the benchmarks and run them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from hydrophone.bench.harness import Result, measure
+from hydrophone.bench.registry import MODULES, describe, load
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """List or run; the exit code is 1 where answers differ."""
+    parser = argparse.ArgumentParser(prog="hydrophone bench", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("list", help="the benchmarks")
+    run = commands.add_parser("run", help="run one, or all")
+    run.add_argument("name", nargs="?", choices=[*MODULES, "all"], default="all")
+    run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
+    run.add_argument("--json", action="store_true", help="one object per line")
+    run.add_argument("--case", default="", metavar="REGEX", help="only the cases that match")
+    options = parser.parse_args(arguments if arguments is not None else sys.argv[1:])
+    if options.command == "run":
+        return _run(options)
+    for name in MODULES:
+        print(f"{name:20} {describe(name)}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    wrong = 0
+    for name in MODULES if options.name == "all" else [options.name]:
+        for case in load(name)(options.quick):
+            if not re.search(options.case, case.name):
+                continue
+            for result in measure(name, case):
+                print(result.as_json() if options.json else _line(result), flush=True)
+                wrong += not result.agrees
+    return 1 if wrong else 0
+
+
+def _line(result: Result) -> str:
+    note = "" if result.agrees else "   ANSWERS DIFFER"
+    times = f"ours {result.ours_s:8.3f} s   {result.peer:24} {result.peer_s:8.3f} s   x{result.ratio:7.2f}"
+    return f"{result.bench:14} {result.case:44} {times}{note}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

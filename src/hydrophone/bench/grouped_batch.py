@@ -1,0 +1,138 @@
+"""`grouped_batch`: a FIR filter over many sensors in a lake, by slices and shards, against ``groupBy(key).applyInPandas``.
+
+Run as ``python -m hydrophone.bench.grouped_batch --rows 10000000 --keys 10000 --runs 3``. All ways write to Spark's noop sink in one session, in turn; their
+answers are compared by count, sum and sum of squares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hydrophone as hp
+from hydrophone.bench.harness import Answer, Case, digest
+from hydrophone.bench.peers import apply_in_pandas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PERIOD = 1_000_000
+TAPS = np.hanning(34)[1:-1] / 16
+FILES = 8
+
+
+def write_lake(folder: Path, rows: int, keys: int) -> None:
+    """Readings of `keys` sensors every millisecond in files that follow each other in time, as a collector writes them."""
+    random, length = np.random.default_rng(7), rows // keys
+    for number in range(FILES):
+        beats = np.arange(number * length // FILES, (number + 1) * length // FILES)
+        table = {
+            "sensor": np.tile(np.arange(keys), len(beats)),
+            "time": np.repeat(beats * PERIOD, keys),
+            "value": random.normal(size=len(beats) * keys),
+        }
+        pq.write_table(pa.table(table), folder / f"part-{number:03d}.parquet")
+
+
+def ways(spark: SparkSession, folder: Path, shape: str) -> dict[str, Callable[[], DataFrame]]:
+    """The same answer in several ways, each a DataFrame that has not run yet."""
+    path = str(folder)
+
+    def query() -> hp.UniformSignal:
+        return hp.read.parquet(path, key="sensor", time="time").signal("value").sample(PERIOD).fir(TAPS)
+
+    def from_frame() -> DataFrame:
+        rows = hp.from_spark(spark.read.parquet(path), key="sensor", time="time")
+        return rows.signal("value").sample(PERIOD).fir(TAPS).to_spark(spark, shape=shape)
+
+    return {
+        "slices": lambda: query().to_spark(spark, plan="slices", shape=shape),
+        "shards": lambda: query().to_spark(spark, plan="shards", shape=shape),
+        "shards of a DataFrame": from_frame,
+        "applyInPandas": lambda: apply_in_pandas.fir(spark.read.parquet(path), TAPS, PERIOD, shape),
+    }
+
+
+def run(frame: Callable[[], DataFrame]) -> float:
+    """Seconds to plan and run all of it."""
+    start = time.perf_counter()
+    frame().write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
+
+
+def answer(frame: DataFrame, shape: str) -> Answer:
+    """Count, sum and sum of squares of the samples, added up by Spark."""
+    if shape == "segments":
+        total = "aggregate(values, 0D, (a, x) -> a + {})"
+        parts = ["size(values)", total.format("x"), total.format("x * x")]
+    else:
+        parts = ["1", "value", "value * value"]
+    (row,) = frame.selectExpr(*(f"sum({part})" for part in parts)).collect()
+    return tuple(float(x) for x in row)
+
+
+def cases(quick: bool) -> Iterator[Case]:
+    """Slices and shards, segments and rows, against ``applyInPandas``."""
+    from hydrophone.spark.session import session
+
+    rows, keys = (1_000_000, 1_000) if quick else (10_000_000, 10_000)
+    with tempfile.TemporaryDirectory() as folder:
+        write_lake(Path(folder), rows, keys)
+        for shape in ("segments", "rows"):
+            found = ways(session("hydrophone-bench"), Path(folder), shape)
+            peer = found.pop("applyInPandas")
+            for name, way in found.items():
+                yield Case(
+                    f"{name}, {shape}, {keys} keys",
+                    partial(_timed, way, cache(partial(answer, way(), shape))),
+                    {"applyInPandas": partial(_timed, peer, cache(partial(answer, peer(), shape)))},
+                    runs=3,
+                )
+
+
+def _timed(way: Callable[[], DataFrame], known: Callable[[], Answer]) -> Answer:
+    run(way)
+    return known()
+
+
+def main() -> None:
+    """Measure and print a table."""
+    from hydrophone.spark.session import session
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--shape", choices=["segments", "rows"], default="segments")
+    parser.add_argument("--skip", nargs="*", default=[], help="ways to leave out")
+    options = parser.parse_args()
+    spark = session("hydrophone-bench")
+    with tempfile.TemporaryDirectory() as folder:
+        write_lake(Path(folder), options.rows, options.keys)
+        found = {n: w for n, w in ways(spark, Path(folder), options.shape).items() if n not in options.skip}
+        answers = {name: answer(way(), options.shape) for name, way in found.items()}
+        times: dict[str, list[float]] = {name: [] for name in found}
+        for _ in range(options.runs):
+            for name, way in found.items():
+                times[name].append(run(way))
+    peer = statistics.median(times.get("applyInPandas", [float("nan")]))
+    first = digest(next(iter(answers.values())))
+    print(f"{options.rows:,} rows, {options.keys:,} sensors, {options.shape}, median of {options.runs} runs")
+    for name, seconds in times.items():
+        middle = statistics.median(seconds)
+        same = "" if digest(answers[name]) == first else f"   ANSWERS DIFFER: {answers[name]}"
+        print(f"{name:24}{middle:9.2f} s{peer / middle:9.1f} x   from {min(seconds):.2f} to {max(seconds):.2f}{same}")
+
+
+if __name__ == "__main__":
+    main()

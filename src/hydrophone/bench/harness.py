@@ -1,0 +1,141 @@
+"""How benchmarks are run: ours and the peers in turn in one process, medians, and answers that must agree."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+Answer = Sequence[float]
+"""A few numbers that stand for an answer, such as count, sum and sum of squares."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that is measured: how we do it, and how each peer does it.
+
+    Attributes
+    ----------
+    name : what was run, such as "slices, segments, 10000 keys"
+    ours : runs it our way and gives the numbers that stand for the answer
+    peers : the same by the peers' names
+    runs : how often each is run; the first run of each is thrown away as a warm-up where `warm` is set
+    """
+
+    name: str
+    ours: Callable[[], Answer]
+    peers: Mapping[str, Callable[[], Answer]]
+    runs: int = 5
+    warm: bool = True
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster)."""
+
+    bench: str
+    case: str
+    ours_s: float
+    peer: str
+    peer_s: float
+    ratio: float
+    ours_digest: str
+    peer_digest: str
+    ours_peak_mb: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both gave the same answer."""
+        return self.ours_digest == self.peer_digest
+
+    def as_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+
+def digest(answer: Answer) -> str:
+    """Text that is equal for answers that agree to six digits."""
+    rounded = ",".join(f"{float(x):.5e}" for x in answer)
+    return hashlib.sha256(rounded.encode()).hexdigest()[:12]
+
+
+def summary(values: npt.NDArray[np.floating]) -> Answer:
+    """Count, sum of magnitudes and sum of squares."""
+    flat = values.reshape(-1)
+    return len(flat), float(np.abs(flat).sum()), float(np.vdot(flat, flat).real)
+
+
+def measure(bench: str, case: Case) -> Iterator[Result]:
+    """Run all ways of a case in turn; a row per peer."""
+    ways = {"ours": case.ours, **case.peers}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    digests: dict[str, str] = {}
+    peak = 0.0
+    for turn in range(case.runs + (1 if case.warm else 0)):
+        for name, way in ways.items():
+            gc.collect()
+            with Peak() as memory:
+                start = time.perf_counter()
+                answer = way()
+                took = time.perf_counter() - start
+            digests[name] = digest(answer)
+            if turn or not case.warm:
+                times[name].append(took)
+                peak = max(peak, memory.megabytes) if name == "ours" else peak
+    ours = statistics.median(times["ours"])
+    for name in case.peers:
+        theirs = statistics.median(times[name])
+        yield Result(
+            bench,
+            case.name,
+            round(ours, 4),
+            name,
+            round(theirs, 4),
+            round(theirs / ours, 3),
+            digests["ours"],
+            digests[name],
+            round(peak, 1),
+        )
+
+
+class Peak:
+    """The largest memory of this process and its children while something runs, in megabytes above the start."""
+
+    def __enter__(self) -> Peak:
+        self._process = psutil.Process()
+        self._start = self._highest = self._now()
+        self._stop = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._watcher.join()
+
+    @property
+    def megabytes(self) -> float:
+        """The growth."""
+        return (self._highest - self._start) / 1e6
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.05):
+            self._highest = max(self._highest, self._now())
+
+    def _now(self) -> int:
+        total = self._process.memory_info().rss
+        for child in self._process.children(recursive=True):
+            try:
+                total += child.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue
+        return total

@@ -1,0 +1,1 @@
+"""Peers: the same jobs as a competent user would write them with other tools, one file each."""
