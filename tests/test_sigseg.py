@@ -368,6 +368,9 @@ def test_a_sliding_window_holds_only_what_it_shows() -> None:
 def test_a_small_part_lets_go_of_the_rest() -> None:
     part = chain(10, 10, 10)[12:14]
     assert len(part._chain.pieces) == 1
+    # Three of four pieces, but few of the samples: the large one must go.
+    tail = SigSeg(GRID, 0, np.zeros(1000)).append(chain(1, 1, 1, first=1000))[1000:]
+    assert max(piece.stop - piece.start for piece in tail._chain.pieces) == 1
     short = SigSeg(GRID, 0, [1.0])
     long = short
     for _ in range(100):
