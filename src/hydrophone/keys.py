@@ -127,14 +127,14 @@ class KeyTable:
             self._rebuild(low, high)
         if self._lut is None:
             return self._hashed_integer_slots(column)
-        slot = self._lut[key - self._lut_low]
-        if (slot < 0).any():
+        slot = np.empty(len(key), np.int64)
+        if not _look_up(key, self._lut, self._lut_low, slot):
             seen = np.zeros(len(self._lut), np.bool_)
             seen[key[slot < 0] - self._lut_low] = True
             new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type)
             self._add([new], new)
             self._rebuild(low, high)
-            slot = self._lut[key - self._lut_low]
+            _look_up(key, self._lut, self._lut_low, slot)
         return slot
 
     def _hashed_integer_slots(self, column: pa.Array) -> Ints:
@@ -176,6 +176,17 @@ class KeyTable:
         if len(self.dirty) < len(self):
             self.dirty = np.concatenate([self.dirty, np.zeros(len(self) - len(self.dirty), np.bool_)])
         self.dirty[slots] = True
+
+
+@numba.njit(cache=True, nogil=True)
+def _look_up(key: Ints, lut: Ints, low: int, slot: Ints) -> bool:
+    """The slots of keys; whether all are known."""
+    least = 0
+    for i in range(len(key)):
+        found = lut[key[i] - low]
+        slot[i] = found
+        least = min(least, found)
+    return least >= 0
 
 
 def _lookup_type(schema: pa.Schema) -> pa.DataType:

@@ -52,7 +52,7 @@ def gather(values: NDArray[Any], starts: Ints, lengths: Ints) -> NDArray[Any]:
 
 def _matrix(values: NDArray[Any]) -> NDArray[Any]:
     """Return a two-dimensional view, or a copy where the memory is not contiguous."""
-    return np.ascontiguousarray(values).reshape(len(values), -1 if values.size else 1)
+    return np.ascontiguousarray(values).reshape(len(values), values.shape[1] if values.ndim > 1 else 1)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -213,9 +213,8 @@ class TumbleKernel(Kernel):
         assert isinstance(batch, Events)
         if not len(batch):
             return ()
-        start = (batch.start - self.offset) // self.size * self.size + self.offset
         parts = [p for a in self.aggregates for p in a.parts(*self._column(batch, a.column))]
-        self.open.add(self._merged(batch.slot, start, parts))
+        self.open.add(self._merged(batch.slot, batch.start, parts))
         self._added += 1
         if self._added >= self.MANY:
             self._compact()
@@ -260,26 +259,27 @@ class TumbleKernel(Kernel):
 
     def _merged(self, slot: Ints, start: Ints, parts: list[npt.NDArray[Any]]) -> Events:
         """One row per slot and window, ordered by both."""
-        low = int(start.min())
-        number = (start - low) // self.size
-        width = int(number.max()) + 1
+        number = (start - self.offset) // self.size
+        low = int(number.min())
+        width = int(number.max()) - low + 1
         cells = (int(slot.max()) + 1) * width
         if cells <= self.ROOMY * len(slot):
-            where = slot * width + number
+            where = slot * width + (number - low)
             seen = np.zeros(cells, np.bool_)
             seen[where] = True
             found = np.flatnonzero(seen)
             merged = [_scattered(m, where, p, cells)[found] for m, p in zip(self.merges, parts, strict=True)]
-            slot, start = found // width, found % width * self.size + low
+            slot, number = found // width, found % width + low
         else:
-            order = stable_order(slot, start)
+            order = stable_order(slot, number)
             if order is not None:
-                slot, start, parts = slot[order], start[order], [p[order] for p in parts]
-            first = np.flatnonzero(np.concatenate([[True], (slot[1:] != slot[:-1]) | (start[1:] != start[:-1])]))
+                slot, number, parts = slot[order], number[order], [p[order] for p in parts]
+            first = np.flatnonzero(np.concatenate([[True], (slot[1:] != slot[:-1]) | (number[1:] != number[:-1])]))
             with np.errstate(all="ignore"):
                 merged = [m.reduceat(p, first) for m, p in zip(self.merges, parts, strict=True)]
-            slot, start = slot[first], start[first]
-        return Events(slot, start, None, pa.table(merged, names=[f"p{i}" for i in range(len(merged))]))
+            slot, number = slot[first], number[first]
+        columns = pa.table(merged, names=[f"p{i}" for i in range(len(merged))])
+        return Events(slot, number * self.size + self.offset, None, columns)
 
     def _column(self, batch: Events, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         if not name:

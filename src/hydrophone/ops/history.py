@@ -60,8 +60,9 @@ class History(SlotArrays):
         zero = self.missing is Missing.ZERO
         room = _lay_out(x.slot, x.first, x.offsets, self["due"], self["seen"], self.size, zero, at, seen, pad, due)
         values = np.empty((room, *x.values.shape[1:]), self.dtype)
-        flat, tail = values.reshape(room, -1), self["tail"].reshape(len(self), self.size, -1)
-        fresh = np.ascontiguousarray(x.values).reshape(len(x.values), -1)
+        width = x.values.shape[1] if x.values.ndim > 1 else 1
+        flat, tail = values.reshape(room, width), self["tail"].reshape(len(self), self.size, width)
+        fresh = np.ascontiguousarray(x.values).reshape(len(x.values), width)
         _fill(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], seen, at, pad, flat)
         self.touch(x.slot)
         return Extended(values, at, seen, pad, at - pad, due)
