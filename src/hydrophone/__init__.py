@@ -1,6 +1,6 @@
 """Hydrophone: listen to signals in streams and lakes."""
 
-from hydrophone import read
+from hydrophone import read, write
 from hydrophone.batch import Events, Progress, Segments, Windows
 from hydrophone.engine import late
 from hydrophone.errors import (
@@ -66,4 +66,5 @@ __all__ = [
     "read",
     "sum",
     "when",
+    "write",
 ]

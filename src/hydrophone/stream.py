@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from hydrophone import write
+    from hydrophone.spark.streaming import RunningQuery
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Query:
@@ -92,8 +95,58 @@ class Query:
             raise ParameterError(f"batches: rows must be at least 1, got {rows}")
         return local.run_as_it_comes(self.node, rows, late or _ERROR, emit.check_shape(self.node.type, shape))
 
+    def start(
+        self,
+        spark: SparkSession,
+        *,
+        to: write.Parquet | write.Memory,
+        checkpoint: str,
+        late: late.Late | None = None,
+        shards: int | None = None,
+        files_per_batch: int | None = None,
+        trigger: str | None = None,
+        shape: str = "rows",
+    ) -> RunningQuery:
+        """Run as a stream on Spark: new rows are taken as they arrive, and results follow the progress that the sources promise.
+
+        Every result is written once, whatever crashes: the query goes on from its checkpoint, and a micro-batch that is run
+        again replaces its results with equal ones. Progress comes from rows alone: while no source has new rows, nothing
+        becomes final (the last results wait for rows after them).
+
+        Parameters
+        ----------
+        spark : SparkSession
+        to : where results go, such as ``hp.write.parquet("clean/")``
+        checkpoint : str
+            A folder that belongs to this query alone. Starting again with it continues; another query or number of shards is refused.
+        late : optional
+            What happens to rows that come later than their source promised; by default they are kept aside in ``<checkpoint>/late``.
+        shards : int, optional
+            Shares of the keys, each run by one task at a time; by default Spark's ``spark.sql.shuffle.partitions``. Fixed by
+            the first start.
+        files_per_batch : int, optional
+            How many new files of every source a micro-batch takes at most; by default all that are there.
+        trigger : str, optional
+            How often to look for new rows (``"10s"``), or ``"available"``: take what is there and stop. By default as often as possible.
+        shape : "rows" or "segments"
+        """
+        from hydrophone.spark import streaming
+
+        return streaming.start(
+            self.node,
+            spark,
+            to=to,
+            checkpoint=str(checkpoint),
+            late=late or _SIDE,
+            shards=shards,
+            files_per_batch=files_per_batch,
+            trigger=trigger,
+            shape=emit.check_shape(self.node.type, shape),
+        )
+
 
 _ERROR = late.error()
+_SIDE = late.side()
 
 
 class Stream(Query):

@@ -1,0 +1,271 @@
+"""Chunks: how rows, marks and results travel between the tasks and the shards of a streaming query.
+
+A chunk is one Spark row. It is addressed to a port of a stage in one shard (or to the sink) and carries a packed Arrow
+table or a small JSON text, so that a shuffle moves few large rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from hydrophone.batch import Events, Ints
+from hydrophone.engine.ingest import instants
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.errors import DataError
+from hydrophone.keys import spread
+from hydrophone.ops.keys import KeyBy
+from hydrophone.ops.rows import Select, WithColumns
+from hydrophone.plan.node import Node
+from hydrophone.plan.source import Port
+from hydrophone.progress import Policy, largest_times
+from hydrophone.spark.data import as_planned
+from hydrophone.spark.scan import packed
+from hydrophone.spark.shards import gathered
+
+SINK = -1
+"""The stage number of what is addressed to the sink: every stage hands it on."""
+
+ROWS_AT_ONCE = 1 << 20
+"""Rows that are read from a file at once."""
+
+BYTES_AT_ONCE = 64 << 20
+"""Bytes of a packed table, at most: Spark holds a row in one buffer."""
+
+
+class Kind(IntEnum):
+    """What a chunk carries."""
+
+    ROWS = 0
+    MARK = 1
+    RESULT = 2
+    LATE = 3
+    METRICS = 4
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One Spark row.
+
+    Attributes
+    ----------
+    label : the shard, by the number that Spark's own hash puts into the right partition
+    stage, port : the address in the plan; for the sink, `port` is the number of a source
+    origin, number : where the rows come from (a file and the number of its row, an upstream shard): chunks are ordered by
+        it, whichever task brought them
+    """
+
+    label: int
+    stage: int
+    port: int
+    kind: Kind
+    origin: str
+    number: int
+    data: bytes
+
+
+DDL = "label int, stage int, port int, kind int, origin string, number long, data binary"
+SCHEMA = pa.schema(
+    [
+        ("label", pa.int32()),
+        ("stage", pa.int32()),
+        ("port", pa.int32()),
+        ("kind", pa.int32()),
+        ("origin", pa.string()),
+        ("number", pa.int64()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+def to_record_batch(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+    """Chunks as Spark takes them from a task."""
+    columns = [pa.array([getattr(c, f.name) for c in chunks], f.type) for f in SCHEMA]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def portions(table: pa.Table) -> Iterator[pa.Table]:
+    """A table in parts that fit into a chunk."""
+    parts = max(1, -(-table.nbytes // BYTES_AT_ONCE))
+    rows = max(1, -(-len(table) // parts))
+    for start in range(0, len(table), rows):
+        yield table.slice(start, rows)
+
+
+# --- from source rows to chunks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """A port that a source feeds, and the row operators between them."""
+
+    stage: int
+    port: int
+    prefix: Node
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs the rows of one source per shard; runs in Spark tasks, before the exchange.
+
+    Rows travel as they came. The row operators run in the shard, because only there it is known which rows are late, and
+    late rows are kept as they came.
+    """
+
+    schema: pa.Schema
+    time: str
+    policy: Policy
+    targets: tuple[Target, ...]
+    labels: tuple[int, ...]
+
+    def files(self, root: str) -> FilePacker:
+        """For tasks whose input rows are paths of files under `root`."""
+        return FilePacker(self, root)
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For tasks whose input rows are the source's own. They have no order that would be the same on replay: the shard sorts them."""
+        largest: dict[str, int] = {}
+        for number, table in enumerate(gathered(iter(batches))):
+            yield from self.pack("", number, as_planned(table, self.schema), largest)
+        yield from self.marks(largest)
+
+    def pack(self, origin: str, number: int, table: pa.Table, largest: dict[str, int]) -> Iterator[pa.RecordBatch]:
+        """Chunks of some rows; `largest` takes the largest time of every identity, before any filter."""
+        for who, time in largest_times(table, self.time, self.policy).items():
+            largest[who] = max(time, largest.get(who, time))
+        for target in self.targets:
+            shard = self._shard(target, table)
+            for chunk in by_shard(table, shard, self.labels, target.stage, target.port, origin, number):
+                yield to_record_batch([chunk])
+
+    def marks(self, largest: dict[str, int]) -> Iterator[pa.RecordBatch]:
+        """What a task has seen, told to every shard."""
+        if largest:
+            data = json.dumps(largest).encode()
+            at = [(t.stage, t.port) for t in self.targets]
+            yield to_record_batch([Chunk(lab, s, p, Kind.MARK, "", 0, data) for lab in self.labels for s, p in at])
+
+    def _shard(self, target: Target, table: pa.Table) -> Ints:
+        names = key_columns(target.prefix)
+        if names is None:
+            return _computed_shard(target.prefix, table, len(self.labels))
+        return spread([table[n] for n in names], len(self.labels), len(table))
+
+
+@dataclass(frozen=True)
+class FilePacker:
+    """Reads Parquet files with pyarrow in the task, as every other host does: no row crosses from the JVM, and nanoseconds stay."""
+
+    packer: Packer
+    root: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read and pack the files whose paths come in."""
+        largest: dict[str, int] = {}
+        for batch in batches:
+            for path, length in zip(batch["path"].to_pylist(), batch["length"].to_pylist(), strict=True):
+                name = unquote(urlparse(path).path)
+                number = 0
+                for table in self._tables(name, length):
+                    yield from self.packer.pack(path, number, table, largest)
+                    number += len(table)
+        yield from self.packer.marks(largest)
+
+    def _tables(self, name: str, length: int) -> Iterator[pa.Table]:
+        schema = self.packer.schema
+        file = ds.dataset([name], schema, format="parquet", partitioning="hive", partition_base_dir=self.root)
+        found = file.filesystem.get_file_info(name).size
+        if found != length:
+            raise DataError(
+                f"the file {name} has {found} bytes; it had {length} when it arrived",
+                hint="files must arrive whole (write them elsewhere and move them in) and never change",
+            )
+        yield from gathered(file.to_batches(batch_size=ROWS_AT_ONCE))
+
+
+def by_shard(
+    table: pa.Table, shard: Ints, labels: Sequence[int], stage: int, port: int, origin: str, number: int
+) -> Iterator[Chunk]:
+    """One chunk for every shard that gets rows, rows of one shard in the order in which they came."""
+    order = np.argsort(shard.astype(np.int16), kind="stable")
+    edges = np.searchsorted(shard[order], np.arange(len(labels) + 1))
+    table = table.take(pa.array(order)).combine_chunks() if len(labels) > 1 else table
+    for i, label in enumerate(labels):
+        part = table.slice(int(edges[i]), int(edges[i + 1] - edges[i]))
+        for j, portion in enumerate(portions(part)):
+            yield Chunk(label, stage, port, Kind.ROWS, origin, number + j, packed(portion))
+
+
+def key_columns(prefix: Node) -> tuple[str, ...] | None:
+    """The source's own columns that are the key above some row operators; None where the key is computed."""
+    names = tuple(prefix.type.key.names)
+    for node in reversed(prefix.topological()):
+        if isinstance(node, KeyBy):
+            renamed = dict(node.columns)
+            names = tuple(renamed.get(n, n) for n in names)
+        elif isinstance(node, WithColumns) and {n for n, _ in node.columns} & set(names):
+            return None
+    return names
+
+
+_ROW = "_hydrophone_row"
+
+
+def _computed_shard(prefix: Node, table: pa.Table, shards: int) -> Ints:
+    """Run the row operators to learn the keys; rows that a filter removes may go anywhere, so they go by their time."""
+    root = _numbered(prefix)
+    port = root.topological()[0]
+    assert isinstance(port, Port)
+    shard = spread([pa.array(instants(table[port.layout.time], port.layout.time))], shards, len(table))
+    pipeline = Pipeline([root])
+    pipeline.rows(0, table.append_column(_ROW, pa.array(np.arange(len(table)))))
+    for batch in pipeline.drain():
+        assert isinstance(batch, Events)
+        shard[batch.columns[_ROW].to_numpy()] = spread(pipeline.keys(root).columns(batch.slot), shards, len(batch))
+    return shard
+
+
+def _numbered(prefix: Node) -> Node:
+    """The same row operators over rows that carry their number."""
+    done: dict[Node, Node] = {}
+    for node in prefix.topological():
+        if isinstance(node, Port):
+            schema = node.layout.schema.append(pa.field(_ROW, pa.int64()))
+            done[node] = replace(node, layout=replace(node.layout, schema=schema))
+        elif isinstance(node, Select):
+            done[node] = replace(node, columns=(*node.columns, _ROW), inputs=(done[node.inputs[0]],))
+        else:
+            done[node] = node.with_inputs([done[i] for i in node.inputs])
+    return done[prefix]
+
+
+# --- order that is the same on replay -----------------------------------------------------------------------------------
+
+
+def by_content(table: pa.Table) -> pa.Table:
+    """The rows in an order that depends on nothing but the rows."""
+    columns = {f"c{i}": _sortable(c) for i, c in enumerate(table.columns)}
+    keys = pa.table(columns)
+    order = pa.compute.sort_indices(keys, sort_keys=[(n, "ascending") for n in keys.column_names])
+    return table.take(order)
+
+
+def _sortable(column: pa.ChunkedArray) -> Any:
+    """Floats by their bits, so that NaN and -0.0 have a place; nested values by their text, as Arrow has no order for them."""
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
+    if pa.types.is_dictionary(flat.type):
+        flat = flat.dictionary_decode()
+    if pa.types.is_floating(flat.type):
+        return flat.view({2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[flat.type.bit_width // 8])
+    if pa.types.is_nested(flat.type) or pa.types.is_null(flat.type):
+        return pa.array([str(v) for v in flat.to_pylist()], pa.string())
+    return flat

@@ -1,0 +1,59 @@
+"""Where a shard keeps its state between micro-batches: the one place that knows Spark's state API."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_LIVE: OrderedDict[tuple[str, int], tuple[str, Any]] = OrderedDict()
+"""Shards that this Python worker ran lately, with the version of their state; checked against Spark's state, never trusted."""
+
+MOST_LIVE = 64
+"""Shards that a worker keeps; the one that has not run for longest goes first."""
+
+
+class ShardState(Generic[T]):
+    """Blocks of bytes per shard, written only where they changed, and the live object that was made of them.
+
+    A worker process may run any shard in any micro-batch, a micro-batch may be run again, and a worker may be killed at any
+    point. So the state carries a random version: a live object is used only if it was saved as the very version that Spark
+    now gives. A counter would not do, because an abandoned attempt and its repetition count alike.
+
+    Parameters
+    ----------
+    handle : Spark's handle of a stateful processor
+    owner : names the query and the operator
+    """
+
+    def __init__(self, handle: Any, owner: str) -> None:
+        self.owner = owner
+        self.blocks = handle.getMapState("blocks", "path string", "data binary")
+        self.version = handle.getValueState("version", "id string")
+
+    def load(self, shard: int, make: Callable[[Mapping[str, bytes]], T]) -> T:
+        """The live object of a shard: as this worker left it, or made from its blocks (none in the first micro-batch)."""
+        # Taken out before anything changes it: an attempt that fails half-way leaves nothing behind.
+        version, live = _LIVE.pop((self.owner, shard), ("", None))
+        found = self.version.get()
+        if found is None:
+            return make({})
+        if live is not None and found[0] == version:
+            return live
+        return make({path: bytes(data) for (path,), (data,) in self.blocks.iterator()})
+
+    def save(self, shard: int, live: T, changed: Mapping[str, bytes | None]) -> None:
+        """Write the blocks that changed (None: gone) and keep the live object for the next micro-batch."""
+        for path, data in changed.items():
+            if data is not None:
+                self.blocks.updateValue((path,), (data,))
+            elif self.blocks.containsKey((path,)):
+                self.blocks.removeKey((path,))
+        version = uuid.uuid4().hex
+        self.version.update((version,))
+        _LIVE[self.owner, shard] = version, live
+        while len(_LIVE) > MOST_LIVE:
+            _LIVE.popitem(last=False)

@@ -1,0 +1,237 @@
+"""A shard of a streaming query: chunks of a micro-batch in, the pipeline of its stage, chunks for the next stage or the sink out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from hydrophone.batch import Progress
+from hydrophone.engine import emit
+from hydrophone.engine.late import Late, LateRows
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.keys import spread
+from hydrophone.plan.node import Node
+from hydrophone.progress import Policy, Tracker
+from hydrophone.spark.exchange import labels
+from hydrophone.spark.pack import SCHEMA, SINK, Chunk, Kind, by_content, by_shard, portions
+from hydrophone.spark.scan import packed, unpacked
+from hydrophone.spark.shard_state import ShardState
+from hydrophone.time import MIN_TIME
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """What a shard knows about one port.
+
+    Attributes
+    ----------
+    time : the column of starts in rows that come from a source
+    policy : the promise of the source; None where the shards of an earlier stage feed this port
+    source : the number of the source, for late rows and metrics; None where another port answers for its late rows
+    ordered : whether chunks say where in the source their rows lie; else rows are sorted by content
+    """
+
+    time: str
+    policy: Policy | None
+    source: int | None
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """One stage of a streaming query, as a shard runs it.
+
+    Attributes
+    ----------
+    stage : its number
+    roots : what it computes, over ports that take rows as they travel
+    outlets : for every root the (stage, port) that it feeds; none for the last stage, whose one root is the answer
+    shards : how many there are
+    """
+
+    stage: int
+    roots: tuple[Node, ...]
+    inlets: tuple[Inlet, ...]
+    outlets: tuple[tuple[int, int], ...]
+    shards: int
+    late: Late
+    shape: emit.Shape
+
+
+class Sieve(LateRows):
+    """Sifts one micro-batch of one source and keeps late rows at hand."""
+
+    def __init__(self, policy: Late, time: str) -> None:
+        super().__init__(replace(policy, path=policy.path or "beside the checkpoint"), time)
+        self.aside: list[pa.Table] = []
+
+    def _put_aside(self, rows: pa.Table) -> None:
+        self.aside.append(rows)
+
+
+class Shard:
+    """A share of the keys of one stage."""
+
+    def __init__(self, plan: ShardPlan, number: int, blocks: Mapping[str, bytes]) -> None:
+        self.plan, self.number = plan, number
+        self.label = labels(plan.shards)[number]
+        self.pipeline = Pipeline(plan.roots)
+        self.trackers = [self._tracker(i) for i in plan.inlets]
+        self.sizes = {path: len(data) for path, data in blocks.items()}
+        if blocks:
+            self._restore(dict(blocks))
+
+    def run(self, chunks: Iterable[Chunk]) -> tuple[list[Chunk], dict[str, bytes | None]]:
+        """One micro-batch: step all rows, advance once. Gives chunks and the state that changed.
+
+        Rows are late against the mark that held when the micro-batch began, so that its own order does not matter.
+        """
+        rows, largest = self._sorted(chunks)
+        out: list[Chunk] = []
+        late: dict[int, int] = {}
+        for port in sorted(rows):
+            table = self._sifted(port, rows[port], out, late)
+            self.pipeline.rows(port, table)
+        for port, seen in largest.items():
+            self.trackers[port].see(seen)
+        self.pipeline.advance([Progress(t.mark) for t in self.trackers])
+        results = sum(self._emit(i, out) for i in range(len(self.plan.roots)))
+        self.pipeline.sweep()
+        changed = self._changed()
+        arrived = {port: len(table) for port, table in rows.items()}
+        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(arrived, results, late)).encode()))
+        return out, changed
+
+    # --- input ----------------------------------------------------------------------------------------------------------
+
+    def _sorted(self, chunks: Iterable[Chunk]) -> tuple[dict[int, pa.Table], dict[int, dict[str, int]]]:
+        """The rows of every port in an order that is the same on replay, and the largest times by identity."""
+        parts: dict[int, list[Chunk]] = {}
+        largest: dict[int, dict[str, int]] = {}
+        for chunk in chunks:
+            if chunk.kind == Kind.ROWS:
+                parts.setdefault(chunk.port, []).append(chunk)
+            else:
+                seen = largest.setdefault(chunk.port, {})
+                for who, time in json.loads(chunk.data).items():
+                    seen[who] = max(time, seen.get(who, time))
+        rows = {}
+        for port, found in parts.items():
+            found.sort(key=lambda c: (c.origin, c.number))
+            table = pa.concat_tables([unpacked(c.data) for c in found])
+            rows[port] = table if self.plan.inlets[port].ordered else by_content(table)
+        return rows, largest
+
+    def _sifted(self, port: int, table: pa.Table, out: list[Chunk], late: dict[int, int]) -> pa.Table:
+        inlet = self.plan.inlets[port]
+        if inlet.policy is None:
+            return table
+        sieve = Sieve(self.plan.late, inlet.time)
+        table = sieve.sift(table, self.trackers[port].mark)
+        if sieve.count and inlet.source is not None:
+            late[inlet.source] = late.get(inlet.source, 0) + sieve.count
+            for aside in sieve.aside:
+                out.extend(self._to_sink(Kind.LATE, inlet.source, packed(p)) for p in portions(aside))
+        return table
+
+    def _tracker(self, inlet: Inlet) -> Tracker:
+        if inlet.policy is not None:
+            return Tracker(inlet.policy)
+        # All shards of the stage before are known from the start: none may be overtaken before it has spoken.
+        return Tracker(Policy(), {str(i): MIN_TIME for i in range(self.plan.shards)})
+
+    # --- output ---------------------------------------------------------------------------------------------------------
+
+    def _emit(self, which: int, out: list[Chunk]) -> int:
+        """Pack what has reached a root, and for a later stage the mark of this shard."""
+        root = self.plan.roots[which]
+        keys = self.pipeline.keys(root)
+        shape: emit.Shape = "rows" if self.plan.outlets else self.plan.shape
+        tables = [emit.table(b, root.type, keys, shape) for b in self.pipeline.drain(root)]
+        table = pa.concat_tables(tables) if tables else None
+        if not self.plan.outlets:
+            if table is not None:
+                out.extend(self._to_sink(Kind.RESULT, 0, packed(p)) for p in portions(table))
+            return 0 if table is None else len(table)
+        stage, port = self.plan.outlets[which]
+        if table is not None:
+            shard = spread([table[k] for k in root.type.key.names], self.plan.shards, len(table))
+            out.extend(by_shard(table, shard, labels(self.plan.shards), stage, port, f"{self.number:08}", 0))
+        mark = json.dumps({str(self.number): self.pipeline.marks[root]}).encode()
+        out.extend(Chunk(lab, stage, port, Kind.MARK, "", 0, mark) for lab in labels(self.plan.shards))
+        return 0
+
+    def _to_sink(self, kind: Kind, source: int, data: bytes) -> Chunk:
+        return Chunk(self.label, SINK, source, kind, "", 0, data)
+
+    def _metrics(self, arrived: dict[int, int], results: int, late: dict[int, int]) -> dict[str, Any]:
+        inlets = enumerate(self.plan.inlets)
+        return {
+            "stage": self.plan.stage,
+            "shard": self.number,
+            "rows": sum(n for port, n in arrived.items() if self.plan.inlets[port].source is not None),
+            "results": results,
+            "late": {str(s): n for s, n in late.items()},
+            "keys": sum(t.live for t in self.pipeline.scopes.values()),
+            "state_bytes": sum(self.sizes.values()),
+            "marks": {str(i.source): self.trackers[p].mark for p, i in inlets if i.source is not None},
+        }
+
+    # --- state ----------------------------------------------------------------------------------------------------------
+
+    def _changed(self) -> dict[str, bytes | None]:
+        trackers = [{"marks": t.marks, "mark": t.mark} for t in self.trackers]
+        changed = self.pipeline.snapshot(changed=True) | {"trackers": json.dumps(trackers).encode()}
+        for path, data in changed.items():
+            if data is None:
+                self.sizes.pop(path, None)
+            else:
+                self.sizes[path] = len(data)
+        return changed
+
+    def _restore(self, blocks: dict[str, bytes]) -> None:
+        for tracker, saved in zip(self.trackers, json.loads(blocks.pop("trackers")), strict=True):
+            tracker.marks, tracker.mark = saved["marks"], saved["mark"]
+        self.pipeline.restore(blocks)
+
+
+class ShardProcessor(StatefulProcessor):
+    """Spark's view of a stage: called once per shard and micro-batch."""
+
+    def __init__(self, query: str, plan: ShardPlan) -> None:
+        self.query, self.plan = query, plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        self.state: ShardState[Shard] = ShardState(handle, f"{self.query}/{self.plan.stage}")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Run one micro-batch of one shard; what is addressed elsewhere is handed on."""
+        label = int(key[0])
+        number = labels(self.plan.shards).index(label)
+        mine: list[Chunk] = []
+        for frame in rows:
+            here = frame["stage"] == self.plan.stage
+            if not here.all():
+                yield frame[~here]
+            mine += [Chunk(*row) for row in frame[here].itertuples(index=False, name=None)]
+        if not mine:
+            return
+        shard = self.state.load(label, lambda blocks: Shard(self.plan, number, blocks))
+        chunks, changed = shard.run(mine)
+        self.state.save(label, shard, changed)
+        for chunk in chunks:
+            yield pd.DataFrame([[getattr(chunk, n) for n in SCHEMA.names]], columns=SCHEMA.names)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """There are no timers."""
+        yield from ()
+
+    def close(self) -> None:
+        """Nothing to close: the live shard outlives the task."""

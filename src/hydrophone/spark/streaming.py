@@ -1,0 +1,412 @@
+"""Queries as streams: the plan of every shard, Spark's own streaming query around them, and a handle to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import hydrophone
+from hydrophone.engine import emit, late
+from hydrophone.engine.late import Action
+from hydrophone.errors import ParameterError, PlanError, StateVersionError, UnsupportedError
+from hydrophone.io.parquet import ParquetData
+from hydrophone.keys import HASH_VERSION
+from hydrophone.ops.intervals import Above
+from hydrophone.ops.sampling import Sample
+from hydrophone.plan.lower import Input, Stage, stages
+from hydrophone.plan.node import Node
+from hydrophone.plan.source import Port, Source
+from hydrophone.spark.data import SparkData, check_grid
+from hydrophone.spark.exchange import labels
+from hydrophone.spark.pack import DDL, Packer, Target
+from hydrophone.spark.scan import columns, prune
+from hydrophone.spark.sinks import Metrics, Writer
+from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
+from hydrophone.time import duration
+from hydrophone.write import Memory, Parquet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger("hydrophone")
+
+_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+"""What the query runs with, whatever the session says: blocks of state in RocksDB, changes of it written as a log."""
+
+_FILE = "path string, modificationTime timestamp, length long, content binary"
+
+
+@dataclass(eq=False)
+class RunningQuery:
+    """A query that runs in Spark; made by `start`.
+
+    Attributes
+    ----------
+    query : Spark's own handle
+    late_path : where late rows go
+    """
+
+    query: StreamingQuery
+    late_path: str | None
+    _told: deque[Metrics] = field(repr=False)
+
+    def stop(self) -> None:
+        """Stop after the running task; the checkpoint lets `start` go on from here."""
+        self.query.stop()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends (or for so many seconds) and say whether it has; an error of the query is raised here."""
+        if timeout is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
+
+    await_termination = wait
+
+    def process_all_available(self) -> None:
+        """Wait until everything that has arrived so far is in the results."""
+        self.query.processAllAvailable()
+
+    @property
+    def progress(self) -> list[Metrics]:
+        """What the latest micro-batches did, oldest first.
+
+        Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
+        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them.
+        """
+        return list(self._told)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Whether the query runs, what Spark says it does, and the metrics of the latest micro-batch."""
+        latest = self._told[-1] if self._told else {}
+        return {"active": self.query.isActive, "message": self.query.status["message"], **latest}
+
+
+def start(
+    root: Node,
+    spark: SparkSession,
+    *,
+    to: Parquet | Memory,
+    checkpoint: str,
+    late: late.Late,
+    shards: int | None,
+    files_per_batch: int | None,
+    trigger: str | None,
+    shape: emit.Shape,
+) -> RunningQuery:
+    """Start a query; `hydrophone.stream.Query.start` has the documentation."""
+    _check(root, to, shape)
+    query = Plan.of(root, late)
+    note = _agreed(spark, checkpoint, query.stages, shards)
+    plans = query.shards(note["shards"], late, shape)
+    late_path = (late.path or f"{checkpoint}/late") if late.action is Action.SIDE else None
+    if late_path:
+        _log.info("late rows go to %s", late_path)
+    told: deque[Metrics] = deque(maxlen=100)
+    writer = Writer(
+        to,
+        emit.schema(root.type, shape),
+        tuple(f.schema for f in query.feeds),
+        _instants(root),
+        late_path or "",
+        told.append,
+    )
+    with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
+        chunks = reduce(
+            lambda a, b: a.union(b),
+            [_packed(spark, f, query.packer(f, note["shards"]), files_per_batch) for f in query.feeds],
+        )
+        for plan in plans:
+            processor = ShardProcessor(note["id"], plan)
+            chunks = chunks.groupBy("label").transformWithStateInPandas(processor, DDL, "Append", "None")
+        running = (
+            chunks.writeStream.foreachBatch(writer)
+            .outputMode("append")
+            .option("checkpointLocation", checkpoint)
+            .trigger(**_trigger(trigger))
+            .start()
+        )
+    return RunningQuery(running, late_path, told)
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source, and the columns of its rows that travel: all of them where late rows are kept as they came."""
+
+    source: Source
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, source: Source, originals: Iterable[Source], late: late.Late) -> Feed:
+        """A source of the pruned plan, for late rows with the columns that its original has."""
+        whole = next(o for o in originals if o.data is source.data and o.layout.key == source.layout.key)
+        if late.action is Action.SIDE:
+            return cls(source, whole.layout.schema)
+        assert source.progress is not None
+        named = {*columns(source.layout), source.progress.by, source.progress.column}
+        return cls(source, pa.schema([f for f in whole.layout.schema if f.name in named]))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query in stages, and the sources that feed them."""
+
+    stages: list[Stage]
+    feeds: tuple[Feed, ...]
+
+    @classmethod
+    def of(cls, root: Node, late: late.Late) -> Plan:
+        """Cut a plan into stages, over sources that give the operators only the columns that they need."""
+        cut = stages(prune(root))
+        originals = _sources(root)
+        found = dict.fromkeys(i.source for stage in cut for i in stage.inputs if i.source is not None)
+        return cls(cut, tuple(Feed.of(s, originals, late) for s in found))
+
+    def packer(self, feed: Feed, shards: int) -> Packer:
+        """What packs the rows of a source."""
+        assert feed.source.progress is not None
+        targets = tuple(
+            Target(s, p, given.prefix)
+            for s, stage in enumerate(self.stages)
+            for p, given in enumerate(stage.inputs)
+            if given.source == feed.source
+        )
+        return Packer(feed.schema, feed.source.layout.time, feed.source.progress, targets, labels(shards))
+
+    def shards(self, shards: int, late: late.Late, shape: emit.Shape) -> list[ShardPlan]:
+        """What a shard of every stage runs.
+
+        Row operators above a source run in the shard, over rows as they came. Row operators above a stage run in the shards
+        of that stage, before the exchange.
+        """
+        answered: set[Source] = set()
+        plans = []
+        for number, stage in enumerate(self.stages):
+            root = _graft(stage.root, {p: i.prefix for p, i in enumerate(stage.inputs) if i.source})
+            inlets = tuple(self._inlet(i, answered) for i in stage.inputs)
+            outlets = tuple(
+                (later, port)
+                for later, consumer in enumerate(self.stages)
+                for port, given in enumerate(consumer.inputs)
+                if given.source is None and given.stage == number
+            )
+            roots = tuple(_above(self.stages[s].inputs[p].prefix, root) for s, p in outlets)
+            plans.append(ShardPlan(number, roots or (root,), inlets, outlets, shards, late, shape))
+        return plans
+
+    def _inlet(self, given: Input, answered: set[Source]) -> Inlet:
+        if given.source is None:
+            return Inlet("", None, None, True)
+        number = next(n for n, f in enumerate(self.feeds) if f.source == given.source)
+        first = given.source not in answered
+        answered.add(given.source)
+        ordered = isinstance(given.source.data, ParquetData)
+        return Inlet(given.source.layout.time, given.source.progress, number if first else None, ordered)
+
+
+def _sources(root: Node) -> list[Source]:
+    return [n for n in root.topological() if isinstance(n, Source)]
+
+
+def _graft(root: Node, prefixes: Mapping[int, Node]) -> Node:
+    """The plan of a stage with row operators on the ports that sources feed."""
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        if isinstance(node, Port) and node.number in prefixes:
+            prefix = prefixes[node.number]
+            leaf = prefix.topological()[0]
+            assert isinstance(leaf, Port)
+            port = Port(number=node.number, layout=leaf.layout, progress=leaf.progress, where=leaf.where)
+            done[node] = _above(prefix, port)
+        else:
+            done[node] = node.with_inputs([done[i] for i in node.inputs])
+    return done[root]
+
+
+def _above(prefix: Node, bottom: Node) -> Node:
+    """Row operators over another node than their port."""
+    done: dict[Node, Node] = {}
+    for node in prefix.topological():
+        done[node] = bottom if isinstance(node, Port) else node.with_inputs([done[i] for i in node.inputs])
+    return done[prefix]
+
+
+def _packed(spark: SparkSession, feed: Feed, packer: Packer, files_per_batch: int | None) -> DataFrame:
+    """The chunks of one source."""
+    data = feed.source.data
+    if isinstance(data, SparkData):
+        return data.frame.select(*(f"`{n}`" for n in feed.schema.names)).mapInArrow(packer.rows, DDL)
+    assert isinstance(data, ParquetData)
+    # Spark watches the folder and hands out paths; the tasks read the files themselves.
+    files = spark.readStream.format("binaryFile").schema(_FILE).option("pathGlobFilter", "*.parquet")
+    files = files.option("recursiveFileLookup", "true")
+    if files_per_batch is not None:
+        files = files.option("maxFilesPerTrigger", files_per_batch)
+    folder = os.path.abspath(data.path)
+    return files.load(folder).select("path", "length").mapInArrow(packer.files(folder), DDL)
+
+
+# --- what cannot run -----------------------------------------------------------------------------------------------------
+
+
+def _check(root: Node, to: Parquet | Memory, shape: emit.Shape) -> None:
+    """Refuse what could never give an answer, and explain what may hold progress back."""
+    for source in _sources(root):
+        _check_source(source)
+    for node in root.topological():
+        if isinstance(node, Sample) and node.fill is not None and node.fill.max_gap is None:
+            raise PlanError(
+                "sample: without max_gap a sensor that falls silent would hold back progress for ever",
+                hint='say how long a gap may be: fill=hp.linear(max_gap="5s")',
+                where=node.where,
+            )
+        if isinstance(node, Above) and node.report is None:
+            _log.warning(
+                "above (%s): an interval that stays open holds back the progress of all keys; report= cuts it",
+                node.where,
+            )
+    if not isinstance(to, Memory):
+        check_grid(root.type)
+        if "batch" in emit.schema(root.type, shape).names:
+            raise ParameterError("start: the result has a column 'batch', which names the folders of the sink")
+
+
+def _instants(root: Node) -> frozenset[str]:
+    """The columns that Spark shows in the session's time zone: those of sources that have one."""
+    zoned = root.type.clock == "timestamp" and all(s.layout.schema.field(s.layout.time).type.tz for s in _sources(root))
+    return frozenset({root.type.time, getattr(root.type, "end", None)} - {None}) if zoned else frozenset()
+
+
+def _check_source(source: Source) -> None:
+    if not isinstance(source.data, ParquetData | SparkData):
+        raise UnsupportedError(
+            f"start: {source.data.identity} is not a stream",
+            hint="hp.read.parquet follows a folder into which files arrive, hp.from_spark takes a streaming DataFrame",
+            where=source.where,
+        )
+    if isinstance(source.data, SparkData) and not source.data.frame.isStreaming:
+        raise PlanError(
+            "start: the DataFrame is not a streaming one",
+            hint="make it with spark.readStream, or run the query with to_spark",
+            where=source.where,
+        )
+    policy = source.progress
+    if policy is None:
+        raise PlanError(
+            f"start: {source.data.identity} promises no progress, so no result would ever be final",
+            hint='say how late rows may come: progress=hp.delayed("5s")',
+            where=source.where,
+        )
+    for column in filter(None, [policy.by, policy.column]):
+        if column not in source.layout.schema.names:
+            names = ", ".join(source.layout.schema.names)
+            raise ParameterError(f"progress: no column {column!r}; the data has: {names}", where=source.where)
+
+
+def _trigger(trigger: str | None) -> dict[str, Any]:
+    if trigger is None:
+        return {"processingTime": "0 seconds"}
+    if trigger == "available":
+        return {"availableNow": True}
+    return {"processingTime": f"{duration(trigger) // 1_000_000} milliseconds"}
+
+
+# --- the checkpoint ------------------------------------------------------------------------------------------------------
+
+
+def _agreed(spark: SparkSession, checkpoint: str, cut: list[Stage], shards: int | None) -> dict[str, Any]:
+    """What this query and its checkpoint agree on; written at the first start."""
+    wanted = {"query": _digest(cut), "hash": HASH_VERSION, "release": _release()}
+    path = f"{checkpoint}/hydrophone.json"
+    note = _read(spark, path)
+    if note is None:
+        count = shards if shards is not None else int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        if count < 1:
+            raise ParameterError(f"start: shards must be at least 1, got {count}")
+        note = {**wanted, "id": uuid.uuid4().hex, "shards": count}
+        _write(spark, path, note)
+        return note
+    for name, found in wanted.items():
+        if note[name] != found:
+            raise StateVersionError(
+                f"start: the checkpoint {checkpoint!r} was made by another {_NAMES[name]} ({note[name]}, this is {found})",
+                hint="start with a new checkpoint, or run what made this one",
+            )
+    if shards not in (None, note["shards"]):
+        raise StateVersionError(
+            f"start: the checkpoint {checkpoint!r} has {note['shards']} shards, not {shards}",
+            hint="leave shards out: their number is fixed when a query first starts",
+        )
+    return note
+
+
+_NAMES = {"query": "query", "hash": "way to spread keys over shards", "release": "release of Hydrophone"}
+
+
+def _digest(cut: list[Stage]) -> str:
+    parts = [n.digest for stage in cut for n in (stage.root, *(i.prefix for i in stage.inputs))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _release() -> str:
+    """Releases that share state: all with the same first two numbers."""
+    return ".".join(hydrophone.__version__.split(".")[:2])
+
+
+def _read(spark: SparkSession, path: str) -> dict[str, Any] | None:
+    from pyspark.errors import AnalysisException
+
+    try:
+        lines = [row.value for row in spark.read.text(path).collect()]
+    except AnalysisException:
+        return None
+    return json.loads(lines[0]) if lines else None
+
+
+def _write(spark: SparkSession, path: str, note: dict[str, Any]) -> None:
+    """By Spark, so that a checkpoint may lie wherever Spark can write."""
+    text = spark.sql("select :text as value", args={"text": json.dumps(note)})
+    text.coalesce(1).write.mode("overwrite").text(path)
+
+
+_CONF = threading.Lock()
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Settings that Spark reads when the query starts, put back afterwards."""
+    with _CONF:
+        before = {name: spark.conf.get(name, None) for name in wanted}
+        try:
+            for name, value in wanted.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, old)
