@@ -1,7 +1,8 @@
 """`grouped_batch`: a FIR filter over many sensors in a lake, by slices and shards, against ``groupBy(key).applyInPandas``.
 
-Run as ``python -m hydrophone.bench.grouped_batch --rows 10000000 --keys 10000 --runs 3``. All ways write to Spark's noop sink in one session, in turn; their
-answers are compared by count, sum and sum of squares.
+Run as ``python -m hydrophone.bench.grouped_batch --rows 10000000 --keys 10000 --runs 3``. All ways write to Spark's noop
+sink in one session, in turn; their answers are compared by count, sum and sum of squares. Processor time of all
+processes (Spark's and Python's) is given too, because it says more than the clock on a machine that others use.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -63,11 +65,24 @@ def ways(spark: SparkSession, folder: Path, shape: str) -> dict[str, Callable[[]
     }
 
 
-def run(frame: Callable[[], DataFrame]) -> float:
-    """Seconds to plan and run all of it."""
-    start = time.perf_counter()
+def run(frame: Callable[[], DataFrame]) -> tuple[float, float]:
+    """Seconds to plan and run all of it, by the clock and of processors."""
+    start, busy = time.perf_counter(), processor_seconds()
     frame().write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, processor_seconds() - busy
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and all below it."""
+    me = psutil.Process()
+    total = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            used = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += used.user + used.system + used.children_user + used.children_system
+    return total
 
 
 def answer(frame: DataFrame, shape: str) -> Answer:
@@ -121,17 +136,19 @@ def main() -> None:
         write_lake(Path(folder), options.rows, options.keys)
         found = {n: w for n, w in ways(spark, Path(folder), options.shape).items() if n not in options.skip}
         answers = {name: answer(way(), options.shape) for name, way in found.items()}
-        times: dict[str, list[float]] = {name: [] for name in found}
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in found}
         for _ in range(options.runs):
             for name, way in found.items():
                 times[name].append(run(way))
-    peer = statistics.median(times.get("applyInPandas", [float("nan")]))
+    print(f"{options.rows:,} rows, {options.keys:,} sensors, {options.shape}, medians of {options.runs} runs")
+    print(f"{'':24}{'seconds':>9}{'ratio':>8}{'processor s':>13}{'ratio':>8}   fastest to slowest")
+    medians = {n: [statistics.median(column) for column in zip(*t, strict=True)] for n, t in times.items()}
+    peer = medians.get("applyInPandas", [float("nan")] * 2)
     first = digest(next(iter(answers.values())))
-    print(f"{options.rows:,} rows, {options.keys:,} sensors, {options.shape}, median of {options.runs} runs")
-    for name, seconds in times.items():
-        middle = statistics.median(seconds)
+    for name, (clock, busy) in medians.items():
+        spread = f"{min(times[name])[0]:.2f} to {max(times[name])[0]:.2f}"
         same = "" if digest(answers[name]) == first else f"   ANSWERS DIFFER: {answers[name]}"
-        print(f"{name:24}{middle:9.2f} s{peer / middle:9.1f} x   from {min(seconds):.2f} to {max(seconds):.2f}{same}")
+        print(f"{name:24}{clock:9.2f}{peer[0] / clock:8.1f}{busy:13.2f}{peer[1] / busy:8.1f}   {spread}{same}")
 
 
 if __name__ == "__main__":

@@ -113,12 +113,12 @@ def condition(layout: Layout, conditions: Sequence[nw.Expr]) -> pc.Expression | 
 
 @dataclass(frozen=True)
 class Part:
-    """Row groups of one file that a task reads; `edge` are those that hold rows beyond the bounds too."""
+    """Row groups of one file that a task reads; with `edge` they hold rows beyond the bounds too."""
 
     file: File
     folder: pc.Expression
-    inside: tuple[int, ...]
-    edge: tuple[int, ...] = ()
+    groups: tuple[int, ...]
+    edge: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,21 +135,19 @@ class ParquetScan:
         return pa.concat_tables(tables) if tables else self.empty()
 
     def tables(self, parts: Sequence[Part], start: int = MIN_TIME, stop: int = MAX_TIME) -> Iterator[pa.Table]:
-        """As `read`, a table for each file."""
+        """As `read`, a table for each part."""
         for part in parts:
             part.file.check()
-            if part.inside:
-                yield self._read(part, part.inside)
-            if part.edge:
-                yield self._within(self._read(part, part.edge), start, stop)
+            table = self._read(part)
+            yield self._within(table, start, stop) if part.edge else table
 
     def empty(self) -> pa.Table:
         """No rows."""
         return pa.schema([self.layout.schema.field(n) for n in columns(self.layout)]).empty_table()
 
-    def _read(self, part: Part, groups: tuple[int, ...]) -> pa.Table:
+    def _read(self, part: Part) -> pa.Table:
         fragment = ds.ParquetFileFormat().make_fragment(
-            part.file.path, pyarrow.fs.LocalFileSystem(), partition_expression=part.folder, row_groups=groups
+            part.file.path, pyarrow.fs.LocalFileSystem(), partition_expression=part.folder, row_groups=part.groups
         )
         # One core per task is what Spark reckons with.
         return fragment.to_table(
@@ -160,11 +158,9 @@ class ParquetScan:
         begin, nulls = _times(table[self.layout.time])
         end = begin + 1 if self.layout.end is None else np.maximum(_times(table[self.layout.end])[0], begin + 1)
         # A null time belongs to the slice that begins at minus infinity, where it is refused.
-        keep = (
-            np.where(nulls, start == MIN_TIME, (begin < stop) & (end > start))
-            if nulls is not None
-            else ((begin < stop) & (end > start))
-        )
+        keep = (begin < stop) & (end > start)
+        if nulls is not None:
+            keep = np.where(nulls, start == MIN_TIME, keep)
         rows = np.flatnonzero(keep)
         if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
             return table.slice(int(rows[0]), len(rows))
