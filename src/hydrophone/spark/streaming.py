@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -377,6 +378,8 @@ def _release() -> str:
 
 
 def _read(spark: SparkSession, path: str) -> dict[str, Any] | None:
+    if local := _local(path):
+        return json.loads(local.read_text()) if local.exists() else None  # type: ignore[no-any-return]
     from pyspark.errors import AnalysisException
 
     try:
@@ -387,9 +390,20 @@ def _read(spark: SparkSession, path: str) -> dict[str, Any] | None:
 
 
 def _write(spark: SparkSession, path: str, note: dict[str, Any]) -> None:
-    """By Spark, so that a checkpoint may lie wherever Spark can write."""
+    """A file on this machine; elsewhere Spark writes it, so that a checkpoint may lie wherever Spark can write."""
+    if local := _local(path):
+        local.parent.mkdir(parents=True, exist_ok=True)
+        draft = local.with_suffix(".draft")
+        draft.write_text(json.dumps(note))
+        draft.replace(local)
+        return
     text = spark.sql("select :text as value", args={"text": json.dumps(note)})
     text.coalesce(1).write.mode("overwrite").text(path)
+
+
+def _local(path: str) -> Path | None:
+    scheme, colon, rest = path.partition(":")
+    return Path(path) if not colon or "/" in scheme else Path(rest) if scheme == "file" else None
 
 
 _CONF = threading.Lock()
