@@ -1,0 +1,352 @@
+"""The command line: run, explain, doctor, state, demo, bench."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hydrophone
+from hydrophone.errors import HydrophoneError, ParameterError
+from hydrophone.io.files import list_files, writing
+from hydrophone.plan.explain import STAGES
+from hydrophone.query_file import UsageError, load
+from hydrophone.show import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from hydrophone.stream import Query
+
+_EPILOG = """\
+exit codes:
+  0    done
+  1    it failed; the message on standard error says why
+  2    the command makes no sense: an unknown option, no such file, no such query in it
+  130  stopped by Ctrl-C; 143 by a request to terminate. No output is left behind.
+"""
+_SHOWN = 20
+"""Rows that `run` shows when it has nowhere to write to."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code.
+
+    Examples
+    --------
+    >>> main(["run", "nowhere.py:query"])
+    2
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = _parser().parse_args(given)
+    except SystemExit as end:  # argparse has said what is wrong, or shown its help
+        return int(end.code or 0)
+    try:
+        with _terminable():
+            code: int = options.command(options)
+            sys.stdout.flush()
+            return code
+    except KeyboardInterrupt:
+        return _failed("interrupted", 130, options.debug)
+    except _Terminated:
+        return _failed("terminated", 128 + signal.SIGTERM, options.debug)
+    except BrokenPipeError:
+        # Who reads our output (head, less) has seen enough. Python would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except UsageError as error:
+        return _failed(str(error), 2, options.debug)
+    except HydrophoneError as error:
+        return _failed(str(error), 1, options.debug)
+    except OSError as error:
+        return _failed(_system(error), 1, options.debug)
+    except Exception as error:  # a user's function may raise anything; the last resort of a program, not of a library
+        return _failed(_foreign(error), 1, options.debug)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a query and write, or show, its answer."""
+    query, module = load(options.query)
+    start = time.perf_counter()
+    rows = _run_on_spark(query, module, options) if options.engine == "spark" else _run_here(query, options)
+    if options.to is not None:
+        count = "" if rows is None else f"{rows:,} rows "
+        print(f"wrote {count}to {options.to} ({options.engine}, {time.perf_counter() - start:.1f} s)", file=sys.stderr)
+    return 0
+
+
+def _run_here(query: Query, options: argparse.Namespace) -> int | None:
+    if options.plan != "auto":
+        raise UsageError(f"run: --plan {options.plan} is a way of Spark's", hint="add --engine spark")
+    if options.to is None:
+        _show_rows(query.to_arrow(options.shape))
+        return None
+    with _flag_in_hints():
+        if options.to.endswith(".csv"):
+            if options.shape != "rows":
+                raise UsageError("run: a CSV file holds rows, not segments", hint="write Parquet: --to out.parquet")
+            query.to_csv(options.to, overwrite=options.overwrite)
+            return None
+        query.to_parquet(options.to, shape=options.shape, overwrite=options.overwrite)
+    return _rows_of(options.to)
+
+
+def _run_on_spark(query: Query, module: ModuleType, options: argparse.Namespace) -> int | None:
+    from hydrophone.spark.session import session
+
+    with ExitStack() as stack:
+        # The path first: Spark takes seconds to start, and a query that has nowhere to go need not run.
+        local = options.to is not None and "://" not in options.to
+        draft = options.to
+        if local:
+            stack.enter_context(_flag_in_hints())
+            draft = str(stack.enter_context(writing(options.to, what="run", overwrite=options.overwrite)))
+        _ship(module)
+        spark = session(f"hydrophone run {options.query}")
+        stack.callback(spark.stop)
+        spark.sparkContext.setLogLevel("ERROR")
+        frame = query.to_spark(spark, plan=options.plan, shape=options.shape)
+        if draft is None:
+            _show_rows(frame.limit(_SHOWN + 1).toArrow(), counted=False)
+            return None
+        _write_frame(frame, draft, csv=options.to.endswith(".csv"), overwrite=options.overwrite and not local)
+    return None if options.to.endswith(".csv") or not local else _rows_of(options.to)
+
+
+def _ship(module: ModuleType) -> None:
+    """Let Spark's workers have the functions of the user's file, and find the modules beside it."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    beside = os.path.dirname(os.path.abspath(module.__file__ or ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [beside, os.environ.get("PYTHONPATH")]))
+
+
+def _write_frame(frame: DataFrame, path: str, *, csv: bool, overwrite: bool) -> None:
+    writer = frame.write.mode("overwrite" if overwrite else "errorifexists")
+    if csv:
+        writer.csv(path, header=True)
+    else:
+        writer.parquet(path)
+
+
+def _rows_of(path: str) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in list_files(path, what="run"))
+
+
+def _show_rows(table: pa.Table, counted: bool = True) -> None:
+    cells = table.slice(0, _SHOWN).to_pydict()
+    show(list(cells), [[_cell(v) for v in row] for row in zip(*cells.values(), strict=True)])
+    if len(table) > _SHOWN:
+        total = f"{len(table):,} rows" if counted else "more rows"
+        print(f"... the first {_SHOWN} of {total}; --to PATH writes all of them", file=sys.stderr)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict) and list(value) == ["re", "im"]:
+        return f"{complex(value['re'], value['im']):.6g}"
+    text = f"{value:.9g}" if isinstance(value, float) else "" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Print what a query does."""
+    print(load(options.query)[0].explain(options.stage))
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Look at the installation."""
+    from hydrophone import doctor as examination
+
+    return examination.report(spark=options.spark)
+
+
+def state_show(options: argparse.Namespace) -> int:
+    """Tell what is known of a checkpoint."""
+    from hydrophone.checkpoint import describe
+
+    for title, facts in describe(options.checkpoint):
+        print(title)
+        show(None, [[f"  {name}", str(value)] for name, value in facts])
+    return 0
+
+
+def _delegate(module: str) -> Callable[[argparse.Namespace], int]:
+    """A command that another module has its own options for."""
+
+    def command(options: argparse.Namespace) -> int:
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name not in (module, module.rpartition(".")[0]):
+                raise
+            raise UsageError(f"this installation has no {module}") from None
+        try:
+            return int(found.main(options.arguments) or 0)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+    return command
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show where an error came from")
+    parser = argparse.ArgumentParser(
+        prog="hydrophone",
+        description="Listen to signals in streams and lakes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(debug=False)
+    parser.add_argument("--version", action="version", version=f"hydrophone {hydrophone.__version__}")
+    parser.add_argument("--debug", action="store_true", help="show where an error came from")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name,
+            help=text[0].lower() + text[1:-1],
+            description=text,
+            parents=[common],
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(command=command)
+        return made
+
+    _add_run(add("run", run, "Run a query from a Python file and write its answer."))
+    explained = add("explain", explain, "Print what a query does.")
+    _add_query(explained)
+    explained.add_argument(
+        "--stage", choices=[*STAGES, "spark"], default="logical", help="how far on the way to running"
+    )
+    checked = add("doctor", doctor, "Check the installation, and say how to mend it.")
+    checked.add_argument("--spark", action="store_true", help="also run a small job on Spark")
+    state = add("state", lambda _: 2, "Look into a checkpoint.").add_subparsers(metavar="COMMAND", required=True)
+    shown = state.add_parser("show", help="what a checkpoint belongs to and how far it is", parents=[common])
+    shown.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder that start(checkpoint=...) was given")
+    shown.set_defaults(command=state_show)
+    for name, module, text in (
+        ("demo", "hydrophone.demo", "Run the demo; its options follow."),
+        ("bench", "hydrophone.bench.__main__", "Run benchmarks; their options follow."),
+    ):
+        # Not one of our options: what follows, --help included, is the other module's to read.
+        made = commands.add_parser(name, help=text[0].lower() + text[1:-1], add_help=False, prefix_chars="\0")
+        made.add_argument("arguments", nargs="*")
+        made.set_defaults(command=_delegate(module))
+    return parser
+
+
+def _add_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", metavar="FILE.py:QUERY", help="a Python file and the name of a query in it")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_query(parser)
+    parser.add_argument("--engine", choices=["local", "spark"], default="local", help="who runs it (default: local)")
+    parser.add_argument(
+        "--to",
+        metavar="PATH",
+        help="*.csv is written as CSV, all else as Parquet; without it the first rows are shown. "
+        "The local engine writes a file to *.csv and *.parquet and a folder to other names, Spark always a folder",
+    )
+    parser.add_argument(
+        "--shape", choices=["rows", "segments"], default="rows", help="a row per sample, or one per contiguous run"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
+    parser.add_argument(
+        "--plan", choices=["auto", "slices", "keys", "shards"], default="auto", help="how Spark divides the work"
+    )
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def _failed(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"hydrophone: {message}", file=sys.stderr)
+    return code
+
+
+def _system(error: OSError) -> str:
+    """An error of the operating system in one line; which file, if it is known."""
+    reason = error.strerror or str(error)
+    # Arrow's own text has all of it, and the number within.
+    match = re.search(r"\[errno (\d+)\]", str(error))
+    if error.errno is None and match:
+        reason = os.strerror(int(match[1]))
+    return f"{reason}: {error.filename}" if error.filename else reason
+
+
+def _foreign(error: Exception) -> str:
+    """An error that is not ours: a user's function's, or Spark's, in one line."""
+    text = str(error).strip()
+    hint = "\n  Hint: --debug shows where it came from"
+    # Spark wraps what a task raised in Java's traces and Python's; the last line that names an error is the cause.
+    inner = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Interrupt)): (.*)$", text, re.MULTILINE)
+    if type(error).__module__.startswith(("pyspark", "py4j")) and inner:
+        ours = [i for i in inner if i[0] in dir(hydrophone)]
+        kind, message = (ours or inner)[-1]
+        return (message if ours else f"{kind}: {message}") + hint
+    return f"{type(error).__name__}: {(text.splitlines() or [''])[0]}{hint}"
+
+
+@contextmanager
+def _flag_in_hints() -> Iterator[None]:
+    """Say `--overwrite` where the library says ``overwrite=True``."""
+    try:
+        yield
+    except ParameterError as error:
+        if error.hint:
+            error.hint = error.hint.replace("overwrite=True", "--overwrite")
+        raise
+
+
+class _Terminated(BaseException):
+    """A request to terminate; like an interrupt no error, and no exit that a user's file asked for."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let a request to terminate unwind as Ctrl-C does, so that no half-written file stays."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise _Terminated
+
+    try:
+        before: Any = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not the main thread: whoever runs us there looks after signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
