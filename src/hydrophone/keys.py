@@ -50,9 +50,7 @@ class KeyTable:
     def slots(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Ints:
         """The slot of every row; keys not seen before get a new one."""
         if not self.schema.names:
-            if not len(self):
-                self._add([], pa.nulls(1))
-            return np.zeros(len(columns[0]) if columns else 0, np.int64)
+            return self.zeros(len(columns[0]) if columns else 0)
         columns = [_flat(c, f.type) for c, f in zip(columns, self.schema, strict=True)]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type):
             return self._integer_slots(columns[0])
@@ -67,7 +65,7 @@ class KeyTable:
 
     def zeros(self, rows: int) -> Ints:
         """Slots for a scope without key columns, where everything belongs together."""
-        if not len(self):
+        if not self.used.any():
             self._add([], pa.nulls(1))
         return np.zeros(rows, np.int64)
 
@@ -131,7 +129,7 @@ class KeyTable:
         if not _look_up(key, self._lut, self._lut_low, slot):
             seen = np.zeros(len(self._lut), np.bool_)
             seen[key[slot < 0] - self._lut_low] = True
-            new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type)
+            new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type, safe=False)
             self._add([new], new)
             self._rebuild(low, high)
             _look_up(key, self._lut, self._lut_low, slot)
@@ -150,20 +148,15 @@ class KeyTable:
 
     def _rebuild(self, low: int, high: int) -> None:
         """Look-up array over all known keys and [low, high], or none where that would be too wide."""
-        known = (
-            self._lookup.to_numpy(zero_copy_only=False)[self.used].astype(np.int64)
-            if len(self)
-            else np.zeros(0, np.int64)
-        )
-        low, high = (
-            min([low, *known[:0], *([int(known.min())] if len(known) else [])]),
-            max(high, int(known.max(initial=high))),
-        )
+        slots = np.flatnonzero(self.used)
+        # Taken first: with the nulls of released keys, Arrow would hand out floats, which cannot hold large keys.
+        known = self._lookup.take(pa.array(slots)).to_numpy(zero_copy_only=False).astype(np.int64)
+        low, high = int(known.min(initial=low)), int(known.max(initial=high))
         self._lut = None
         if high - low < _LUT_LIMIT:
             self._lut_low = low
             self._lut = np.full(high - low + 1, -1, np.int64)
-            self._lut[known - low] = np.flatnonzero(self.used)
+            self._lut[known - low] = slots
 
     def _add(self, columns: list[pa.Array], lookup: pa.Array) -> None:
         """Give new keys slots: free ones first, then fresh ones at the end."""
