@@ -32,6 +32,8 @@ class Pipeline:
         self.nodes = topological(self.roots)
         self.scopes: dict[tuple[tuple[str, str], ...], KeyTable] = {}
         self.ports: dict[int, Node] = {n.number: n for n in self.nodes if isinstance(n, Port)}
+        for node in self.nodes:
+            self.keys(node)
         self.kernels: dict[Node, Kernel] = {n: self._kernel(n) for n in self.nodes if n.inputs}
         self.consumers: dict[Node, list[tuple[Node, int]]] = {n: [] for n in self.nodes}
         for node in self.nodes:
@@ -101,10 +103,13 @@ class Pipeline:
     # --- state ------------------------------------------------------------------------------------------------------------
 
     def sweep(self) -> int:
-        """Forget keys that no operator needs any more; give how many."""
+        """Forget keys that no operator needs any more; give how many. Those of batches that were not drained stay."""
         gone = 0
         for scope, table in self.scopes.items():
             free = table.used.copy()
+            for root, batches in self._out.items():
+                for batch in batches if self.keys(root) is table else ():
+                    free[batch.slot] = False
             for node, kernel in self.kernels.items():
                 if kernel.keys is table:
                     free &= kernel.forgettable(tuple(self.marks[i] for i in node.inputs))
