@@ -187,6 +187,8 @@ def _padded(mask: Mask, size: int) -> Mask:
 
 
 def _to_column(array: npt.NDArray[Any]) -> pa.Array:
+    if not array[:1].size and len(array):  # rows of no values, as the history of a filter with one tap
+        return pa.nulls(len(array))
     flat = np.ascontiguousarray(array).reshape(len(array), -1)
     if flat.dtype.kind == "c":
         flat = flat.view(flat.real.dtype)
@@ -197,6 +199,8 @@ def _to_column(array: npt.NDArray[Any]) -> pa.Array:
 
 def _from_column(column: pa.ChunkedArray, field: Field) -> npt.NDArray[Any]:
     rows = len(column)
+    if pa.types.is_null(column.type):
+        return np.zeros((rows, *field.shape), field.dtype)
     array = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
     if pa.types.is_fixed_size_list(array.type):
         array = array.flatten()

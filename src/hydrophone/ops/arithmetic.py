@@ -93,7 +93,7 @@ class CombineKernel(Kernel):
         x, y = a.cut(i, start, stop), b.cut(j, start, stop)
         xs, ys = x.values, y.values
         if xs.ndim != ys.ndim:
-            xs, ys = xs.reshape(len(xs), -1), ys.reshape(len(ys), -1)
+            xs, ys = (v if v.ndim == 2 else v[:, None] for v in (xs, ys))
         with np.errstate(all="ignore"):
             out = x.with_values(self.operation(xs, ys))
         self._drop(a, b, self.seen["right"][a.slot], self.seen["left"][b.slot])
