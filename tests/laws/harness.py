@@ -1,0 +1,169 @@
+"""How the laws run a case: rows in any chunks and order, any legal marks, sweeps and restarts at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import settings
+from hypothesis import strategies as st
+from tests.cases import Case, Row, Source, rows
+
+from hydrophone.batch import Batch, Progress
+from hydrophone.engine import emit
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.plan.lower import Lowered, lower
+from hydrophone.plan.node import Node
+from hydrophone.time import MAX_TIME, MIN_TIME
+
+EXAMPLES = max(settings.default.max_examples // 10, 3)
+"""Examples per case: the table is long, so that a law still sees about a thousand runs."""
+
+
+@dataclass
+class Feed:
+    """Rows of one source on their way in: an order of arrival, and how far it has come."""
+
+    source: Source
+    order: np.ndarray
+    done: int = 0
+    starts: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.starts = self.source.starts()[self.order]
+
+    @property
+    def left(self) -> int:
+        return len(self.order) - self.done
+
+    def take(self, count: int) -> pa.Table:
+        picked = self.order[self.done : self.done + count]
+        self.done += len(picked)
+        return self.source.table.take(pa.array(picked, pa.int64()))
+
+    def promise(self) -> int:
+        """The largest mark that is legal now."""
+        return int(self.starts[self.done :].min()) if self.left else MAX_TIME
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to run: drawn by Hypothesis, so that a failing one is small and can be read."""
+
+    seed: int
+    disorder: float
+    """0: by time; 1: any order at all; between: a row may come late by this share of the whole time."""
+    chunk: int
+    eager: float
+    """How often marks are given, and how close to what is legal."""
+    sweeps: bool = True
+
+    def feeds(self, sources: list[Source]) -> list[Feed]:
+        rng = np.random.default_rng(self.seed)
+        feeds = []
+        for source in sources:
+            start = source.starts()
+            span = float(start.max() - start.min() + 1) if len(start) else 1.0
+            # Relative to the first start: near 2026 a double no longer tells nanoseconds apart.
+            relative = (start - start.min()).astype(float) if len(start) else start.astype(float)
+            feeds.append(
+                Feed(source, np.argsort(relative + rng.random(len(start)) * span * self.disorder, kind="stable"))
+            )
+        return feeds
+
+
+def manners() -> st.SearchStrategy[Manner]:
+    return st.builds(
+        Manner,
+        seed=st.integers(0, 2**20),
+        disorder=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
+        chunk=st.sampled_from([1, 2, 5, 13, 1000]),
+        eager=st.sampled_from([1.0, 0.7, 0.3, 0.0]),
+    )
+
+
+class Run:
+    """One run of a plan; checks on the way that no output breaks the promise of the output mark."""
+
+    def __init__(self, case: Case, restart: Callable[[Run], None] | None = None) -> None:
+        self.case = case
+        self.plan = lower([case.build().node])
+        self.root: Node = self.plan.roots[0]
+        self.pipeline = Pipeline(self.plan.roots)
+        self.sources = sources_of(case, self.plan)
+        self.found: list[Row] = []
+        self.restart = restart
+        self.promised = MIN_TIME
+        self.given = [MIN_TIME] * len(self.sources)
+
+    def drain(self) -> None:
+        for batch in self.pipeline.drain(self.root):
+            at = emit.owners(batch)
+            assert not len(at) or at.min() >= self.promised, f"a row at {at.min()} after the mark {self.promised}"
+            self.found += self._rows(batch)
+
+    def _rows(self, batch: Batch) -> list[Row]:
+        return rows(emit.table(batch, self.root.type, self.pipeline.keys(self.root)))
+
+    def advance(self, marks: list[int]) -> None:
+        self.given = [max(a, b) for a, b in zip(self.given, marks, strict=True)]
+        self.pipeline.advance([Progress(m) for m in self.given])
+        self.drain()
+        mark = self.pipeline.marks[self.root]
+        assert mark >= self.promised, "an output mark fell"
+        self.promised = mark
+
+    def go(self, manner: Manner) -> list[Row]:
+        rng = np.random.default_rng(manner.seed + 1)
+        feeds = manner.feeds(self.sources)
+        while any(f.left for f in feeds):
+            port = int(rng.choice([i for i, f in enumerate(feeds) if f.left]))
+            self.pipeline.rows(port, feeds[port].take(int(rng.integers(1, manner.chunk + 1))))
+            if rng.random() < 0.7:
+                self.drain()
+            if rng.random() < manner.eager:
+                self.advance([_some_mark(f.promise(), g, rng) for f, g in zip(feeds, self.given, strict=True)])
+            if manner.sweeps and rng.random() < 0.3:
+                self.pipeline.sweep()
+            if self.restart is not None and rng.random() < 0.4:
+                self.restart(self)
+        self.advance([MAX_TIME] * len(feeds))
+        assert self.promised == MAX_TIME, "the end of the data did not reach the end of the plan"
+        return self.found
+
+
+def _some_mark(legal: int, given: int, rng: np.random.Generator) -> int:
+    """What is legal, a little less, or nothing new. A source that has ended may say so, or not yet."""
+    choice = rng.random()
+    if choice < 0.2:
+        return given
+    if legal == MAX_TIME:
+        return legal if choice < 0.6 else given
+    return legal if choice < 0.7 else legal - int(rng.integers(0, 50))
+
+
+def sources_of(case: Case, plan: Lowered) -> list[Source]:
+    """The case's inputs in the order of the plan's ports."""
+    by_table = {id(s.table): s for s in case.inputs.values()}
+    return [by_table[id(node.data.table)] for node in plan.sources]  # type: ignore[attr-defined]
+
+
+def merged(base: dict[str, bytes], changes: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    """A chain of snapshots as a store keeps it: later blocks replace earlier ones, None deletes."""
+    both: dict[str, Any] = {**base, **changes}
+    return {path: block for path, block in both.items() if block is not None}
+
+
+def tables_of(source: Source, keep: np.ndarray) -> pa.Table:
+    return source.table.filter(pa.array(keep))
+
+
+def pieces(batches: list[Batch], start: int, stop: int) -> Iterator[Batch]:
+    """What a slice owns."""
+    for batch in batches:
+        mine = emit.owned(batch, start, stop)
+        if len(mine):
+            yield mine
