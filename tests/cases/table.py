@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -99,7 +99,6 @@ class Case:
     expected : the rows of the answer, each (key columns, time, [end], payload): as the columns of the result
     tolerance : how far a float may be off, relative to the largest finite float of its column (at least 1); 0 asks for equal bits
     why : the reason for a tolerance
-    slices : whether slices widened by reach must give this answer; else the reason why not
     """
 
     name: str
@@ -109,7 +108,6 @@ class Case:
     expected: Callable[[Mapping[str, Source]], Iterable[Row]]
     tolerance: float = 0.0
     why: str = ""
-    slices: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         assert bool(self.tolerance) == bool(self.why), f"{self.name}: a tolerance needs a reason"
