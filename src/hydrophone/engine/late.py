@@ -59,7 +59,7 @@ def drop() -> Late:
 
 
 def adjust() -> Late:
-    """Move late rows to the mark, so that they take part after all."""
+    """Move late rows to the mark, so that they take part after all; a lifetime keeps its length."""
     return Late(Action.ADJUST)
 
 
@@ -79,8 +79,8 @@ class LateRows:
     ([5], 2)
     """
 
-    def __init__(self, policy: Late, time: str) -> None:
-        self.policy, self.time = policy, time
+    def __init__(self, policy: Late, time: str, end: str | None = None) -> None:
+        self.policy, self.time, self.end = policy, time, end
         self.count = 0
         if policy.action is Action.SIDE and policy.path is None:
             raise ParameterError("late: the local engine needs a path for late rows", hint='late=hp.late.side("late/")')
@@ -99,7 +99,7 @@ class LateRows:
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )
         if self.policy.action is Action.ADJUST:
-            return self._moved(table, np.maximum(times, mark))
+            return self._moved(table, np.maximum(mark - times, 0))
         if self.policy.action is Action.SIDE:
             self._put_aside(table.filter(pa.array(late)))
         return table.filter(pa.array(~late))
@@ -115,9 +115,11 @@ class LateRows:
         if self.count:
             _log.warning("%s: %d late rows (policy: %s)", source, self.count, self.policy.action.value)
 
-    def _moved(self, table: pa.Table, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
-        kind = table.schema.field(self.time).type
-        moved = (
-            pa.array(times) if not pa.types.is_timestamp(kind) else pa.array(times).cast(pa.timestamp("ns", kind.tz))
-        )
-        return table.set_column(table.column_names.index(self.time), self.time, moved)
+    def _moved(self, table: pa.Table, by: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
+        for name in filter(None, [self.time, self.end]):
+            kind = table.schema.field(name).type
+            moved = pa.array(instants(table[name], name) + by)
+            if pa.types.is_timestamp(kind):
+                moved = moved.cast(pa.timestamp("ns", kind.tz))
+            table = table.set_column(table.column_names.index(name), name, moved)
+        return table

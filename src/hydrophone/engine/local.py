@@ -53,7 +53,7 @@ def run_as_it_comes(root: Node, rows: int, late: Late, shape: emit.Shape = "rows
     plan = lower([root])
     pipeline = Pipeline(plan.roots)
     trackers = [Tracker(s.progress) if s.progress else None for s in plan.sources]
-    kept = [LateRows(late, s.layout.time) for s in plan.sources]
+    kept = [LateRows(late, s.layout.time, s.layout.end) for s in plan.sources]
     readers = {port: _tables(s, rows) for port, s in enumerate(plan.sources)}
     while readers:
         for port, reader in list(readers.items()):
