@@ -1,8 +1,15 @@
 """The table of cases: every operator, with nasty data and an answer from an oracle. Every engine runs the whole table."""
 
-from tests.cases import filters, sampling, signals, streams, windows
+from tests.cases import filters, sampling, segments, signals, streams, windows
 from tests.cases.table import Case, Row, Source, assert_same, rows
 
-ALL_CASES: list[Case] = [*streams.CASES, *sampling.CASES, *signals.CASES, *filters.CASES, *windows.CASES]
+ALL_CASES: list[Case] = [
+    *streams.CASES,
+    *sampling.CASES,
+    *signals.CASES,
+    *filters.CASES,
+    *windows.CASES,
+    *segments.CASES,
+]
 
 __all__ = ["ALL_CASES", "Case", "Row", "Source", "assert_same", "rows"]
