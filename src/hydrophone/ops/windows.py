@@ -374,7 +374,8 @@ class OverlapAddKernel(Kernel):
         if not len(slot):
             return (), self._bound(mark, self.kind.timebase)
         base, after = self.grids.base, self.sums["last"][slot] + 1
-        next_end = self._grid(np.maximum(base.index_from(slot, np.full(len(slot), mark)), after))
+        # A window that ends a whole length later covers nothing of what is owed: no need to look (or overflow) further.
+        next_end = self._grid(np.clip(base.index_from(slot, np.full(len(slot), mark)), after, after + self.length))
         start, stop = self.sums["owed"][slot], np.minimum(next_end - self.length + 1, after)
         ripe = start < stop
         slot, start, stop, first = slot[ripe], start[ripe], stop[ripe], (after - self.length)[ripe]
@@ -399,16 +400,14 @@ class OverlapAddKernel(Kernel):
         return index + (self.kind.size - 1 - index) % self.kind.hop
 
     def _bound(self, mark: int, timebase: Timebase | None) -> int:
-        """No sample before this can still come."""
+        """No sample before this can still come; where every key has a period of its own that is known at the end only."""
         if mark in (MIN_TIME, MAX_TIME):
             return mark
         if timebase is not None:
             end = int(self._grid(np.array([timebase.index_from(mark)]))[0])
             return min(mark, timebase.instant(end - self.length + 1))
-        owing = np.flatnonzero(self.sums.used & (self.sums["owed"] <= self.sums["last"]))
-        if not len(owing):
-            return mark
-        return min(mark, int(self.grids.base.instant(owing, self.sums["owed"][owing]).min()))
+        # The next window may be of a key whose period is not known here, and cover any number of nanoseconds.
+        return MIN_TIME
 
 
 @numba.njit(cache=True, nogil=True)
