@@ -1,0 +1,297 @@
+"""Queries as streams on real Spark: equal to the local answer, each row once, whatever is replayed or restarted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cases import ALL_CASES, Case, Source
+from tests.cases.table import assert_same, rows
+
+import hydrophone as hp
+from hydrophone.spark.streaming import RunningQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def arrive(folder: Path, tables: Sequence[pa.Table], first: int = 0) -> None:
+    """Put files into a folder; Spark takes them in the order of their times."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, table in enumerate(tables, first):
+        draft = folder / f"_{number}"
+        pq.write_table(table, draft)
+        os.utime(draft, (1_700_000_000 + number,) * 2)
+        draft.rename(folder / f"part-{number:04}.parquet")
+
+
+def result(path: Path) -> pa.Table:
+    return pq.read_table(path).drop_columns("batch")
+
+
+def folders(path: Path) -> list[int]:
+    return sorted(int(p.name.removeprefix("batch=")) for p in path.glob("batch=*"))
+
+
+# --- equal to the local answer ------------------------------------------------------------------------------------------
+
+CASES = [
+    "with-columns",
+    "sample-linear",
+    "sample-timestamps",
+    "fir-zero",
+    "sos-zero",
+    "overlap-add-spectrum",
+    "combine-add",
+    "tumble",
+    "band-join-points",
+    "above-report",
+    "key-by-between",
+    "key-by-after-tumble",
+]
+
+
+def with_end(source: Source, gap: int) -> Source:
+    """The source with one row more, far in the future: progress passes everything before it."""
+    last = source.table.slice(int(np.argmax(source.starts())), 1)
+    for name in filter(None, [source.time, source.end]):
+        kind = last.schema.field(name).type
+        moved = pa.array((source.starts() if name == source.time else source.stops()).max(keepdims=True) + gap)
+        column = moved.cast(pa.timestamp("ns")).cast(kind) if pa.types.is_timestamp(kind) else moved.cast(kind)
+        last = last.set_column(last.column_names.index(name), name, column)
+    return replace(source, table=pa.concat_tables([source.table, last]))
+
+
+def in_files(source: Source, folder: Path, count: int, rng: np.random.Generator) -> Any:
+    """The source as files whose rows are out of order, within the delay that it promises."""
+    start = source.starts()
+    by_time = np.argsort(start, kind="stable")
+    body, end = by_time[:-1], by_time[-1:]
+    jitter = np.argsort(np.arange(len(body)) + rng.uniform(0, len(body) / 4, len(body)))
+    parts = [rng.permutation(p) for p in np.array_split(body[jitter], count)] + [end]
+    arrive(folder, [source.table.take(pa.array(p)) for p in parts])
+    seen = np.maximum.accumulate([start[p].max() for p in parts[:-1]])
+    delay = max([0, *(int(s - start[p].min()) for s, p in zip(seen[:-1], parts[1:-1], strict=True))])
+    return hp.read.parquet(str(folder), **{**source.options, "progress": hp.delayed(delay)})
+
+
+@pytest.mark.parametrize("names", list(zip(CASES[::2], CASES[1::2], strict=True)), ids="+".join)
+def test_equals_the_local_answer(spark: SparkSession, tmp_path: Path, names: tuple[str, str]) -> None:
+    """Two cases at a time: Spark starts a Python process per query, and gives it ten seconds."""
+    rng = np.random.default_rng(5)
+    running: list[tuple[Case, pa.Table, int, Path, RunningQuery]] = []
+    for case in (c for c in ALL_CASES if c.name in names):
+        home = tmp_path / case.name
+        spans = [np.ptp(s.starts()) for s in case.inputs.values()]
+        gap = 1000 * (int(max(spans)) // 1000 + 1) * 1000
+        ended = replace(case, inputs={n: with_end(s, gap) for n, s in case.inputs.items()})
+        streams = {n: in_files(s, home / "in" / n, 2, rng) for n, s in ended.inputs.items()}
+        cut = max(int(s.starts().max()) for s in case.inputs.values()) + gap // 2
+        query = ended.build(streams)
+        to = hp.write.parquet(str(home / "out"))
+        started = query.start(spark, to=to, checkpoint=str(home / "checkpoint"), files_per_batch=1, trigger="available")
+        running.append((case, ended.build().to_arrow(), cut, home / "out", started))
+    for case, local, cut, path, query in running:
+        query.wait()
+        time = len(case.build().node.type.key)
+        found, wanted = ([r for r in rows(t) if r[time] < cut] for t in (result(path), local))
+        assert wanted, case.name
+        assert_same(found, wanted, case.tolerance)
+        assert folders(path) == [0, 1, 2]
+        assert sum(sum(p["late"].values()) for p in query.progress) == 0
+    assert len(running) == 2
+
+
+# --- late rows ------------------------------------------------------------------------------------------------------------
+
+
+def readings(number: int, count: int = 200, keys: int = 5) -> pa.Table:
+    t = np.arange(number * count, (number + 1) * count)
+    return pa.table({"k": t % keys, "t": t * 10, "v": np.sin(t)})
+
+
+def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path) -> None:
+    tables = [readings(0), readings(2), readings(1), readings(3)]
+    arrive(tmp_path / "in", tables)
+    runs = {}
+    for name, late in {"side": None, "there": hp.late.side(str(tmp_path / "late")), "drop": hp.late.drop()}.items():
+        source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed("2500ns"))
+        runs[name] = source.start(
+            spark,
+            to=hp.write.parquet(str(tmp_path / name)),
+            checkpoint=str(tmp_path / f"{name}-checkpoint"),
+            late=late,
+            files_per_batch=1,
+            trigger="available",
+        )
+    for query in runs.values():
+        query.wait()
+        assert sum(p["late"].get(0, 0) for p in query.progress) == 149
+        assert sum(p["rows"] for p in query.progress) == 800
+    everything = sorted(pa.concat_tables(tables).to_pylist(), key=lambda r: r["t"])
+    for name, path in {"side": tmp_path / "side-checkpoint" / "late", "there": tmp_path / "late"}.items():
+        aside = pq.read_table(path).select(["k", "t", "v"])
+        both = pa.concat_tables([result(tmp_path / name), aside])
+        assert sorted(both.to_pylist(), key=lambda r: r["t"]) == everything
+    assert len(result(tmp_path / "drop")) == 651
+
+
+def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) -> None:
+    arrive(tmp_path / "in", [readings(0), readings(2), readings(1)])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    moved = hp.write.memory()
+    options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available"}
+    adjusted = source.start(spark, to=moved, checkpoint=str(tmp_path / "c1"), late=hp.late.adjust(), **options)
+    refused = source.start(
+        spark, to=hp.write.memory(), checkpoint=str(tmp_path / "c2"), late=hp.late.error(), **options
+    )
+    adjusted.wait()
+    times = np.sort(moved.to_arrow()["t"].to_numpy())
+    assert len(times) == 600 and (times == 5990).sum() == 1 + 200
+    with pytest.raises(Exception, match="LateEventError: source: .* rows are late"):
+        refused.wait()
+
+
+# --- restart and replay ------------------------------------------------------------------------------------------------------
+
+
+def smooth(path: Path) -> hp.UniformSignal:
+    source = hp.read.parquet(str(path), key="k", time="t", progress=hp.delayed("1us"))
+    return source.signal("v").sample("10ns", fill=hp.linear(max_gap="100ns")).fir([0.5, 0.25, 0.125])
+
+
+def test_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    out, checkpoint = tmp_path / "out", str(tmp_path / "checkpoint")
+
+    def run() -> RunningQuery:
+        query = smooth(tmp_path / "in").start(
+            spark,
+            to=hp.write.parquet(str(out)),
+            checkpoint=checkpoint,
+            files_per_batch=1,
+            trigger="available",
+            shape="segments",
+        )
+        query.wait()
+        return query
+
+    arrive(tmp_path / "in", [readings(0), readings(1)])
+    run()
+    arrive(tmp_path / "in", [readings(2), readings(3)], first=2)
+    again = run()
+    assert [p["batch"] for p in again.progress] == [2, 3]
+    local = smooth(tmp_path / "in").to_arrow()
+    samples = sorted(
+        (r["k"], r["t"] + 10 * i, v) for r in result(out).to_pylist() for i, v in enumerate(r["values"])
+    )
+    wanted = sorted(r for r in rows(local) if r[1] < samples[-1][1] - 500)
+    assert [s for s in samples if s[1] < samples[-1][1] - 500] == wanted
+
+    other = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed("1us"))
+    with pytest.raises(hp.StateVersionError, match="another query"):
+        other.start(spark, to=hp.write.parquet(str(out)), checkpoint=checkpoint)
+    with pytest.raises(hp.StateVersionError, match="has 2 shards, not 3"):
+        smooth(tmp_path / "in").start(spark, to=hp.write.parquet(str(out)), checkpoint=checkpoint, shards=3)
+
+    replayed(spark, tmp_path, run)
+
+
+def replayed(spark: SparkSession, home: Path, run: Any) -> None:
+    """The last micro-batch again, as after a crash between the sink and the commit log; the live shards are gone too."""
+    before = contents(home / "out" / "batch=3")
+    for entry in ("3", ".3.crc"):
+        os.remove(home / "checkpoint" / "commits" / entry)
+    shutil.rmtree(home / "out" / "batch=3")
+    again = run()
+    assert [p["batch"] for p in again.progress] == [3]
+    assert contents(home / "out" / "batch=3") == before
+    assert folders(home / "out") == [0, 1, 2, 3]
+
+
+def contents(folder: Path) -> list[str]:
+    """The rows of every file, in their order; Spark gives files new names."""
+    return [str(pq.ParquetFile(p).read().to_pylist()) for p in sorted(folder.glob("*.parquet"))]
+
+
+# --- state ------------------------------------------------------------------------------------------------------------------
+
+
+def new_keys(spark: SparkSession, home: Path, keys: int, batches: int) -> list[int]:
+    """The bytes of state after every micro-batch when all keys are new each time."""
+    for number in range(batches):
+        k = np.tile(np.arange(number * keys, (number + 1) * keys), 4)
+        t = number * 1000 + np.repeat(np.arange(4), keys) * 10
+        arrive(home / "in", [pa.table({"k": k, "t": t, "v": np.ones(len(k))})], first=number)
+    query = smooth(home / "in").start(
+        spark,
+        to=hp.write.parquet(str(home / "out")),
+        checkpoint=str(home / "checkpoint"),
+        files_per_batch=1,
+        trigger="available",
+        shape="segments",
+    )
+    query.wait()
+    return [p["state_bytes"] for p in query.progress]
+
+
+def test_keys_that_are_gone_leave_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    sizes = new_keys(spark, tmp_path, 1_000, 20)
+    assert len(sizes) == 20 and sizes[-1] <= 1.2 * sizes[9]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_many_keys_that_are_gone_leave_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    sizes = new_keys(spark, tmp_path, 10_000, 50)
+    assert len(sizes) == 50 and sizes[-1] <= 1.2 * sizes[9]
+
+
+# --- any streaming DataFrame --------------------------------------------------------------------------------------------------
+
+
+def test_takes_any_streaming_frame(spark: SparkSession, tmp_path: Path) -> None:
+    tables = [readings(0), readings(1)]
+    arrive(tmp_path / "in", tables)
+    frame = spark.readStream.schema("k long, t long, v double").option("maxFilesPerTrigger", 1)
+    source = hp.from_spark(frame.parquet(str(tmp_path / "in")), key="k", time="t", progress=hp.ordered())
+    memory = hp.write.memory()
+    query = source.tumble("100ns").agg(n=hp.count(), v=hp.sum("v"))
+    query.start(spark, to=memory, checkpoint=str(tmp_path / "c"), trigger="available").wait()
+    local = hp.from_arrow(pa.concat_tables(tables), key="k", time="t").tumble("100ns").agg(n=hp.count(), v=hp.sum("v"))
+    wanted = [r for r in rows(local.to_arrow()) if r[2] <= 3990]
+    assert_same(rows(memory.to_arrow()), wanted, 1e-12)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------------------
+
+
+def test_refuses_what_would_never_end(spark: SparkSession, tmp_path: Path) -> None:
+    arrive(tmp_path / "in", [readings(0)])
+    to, checkpoint = hp.write.memory(), str(tmp_path / "c")
+    silent = hp.read.parquet(str(tmp_path / "in"), key="k", time="t")
+    with pytest.raises(hp.PlanError, match=r"promises no progress.*\n.*\n.*hp.delayed"):
+        silent.start(spark, to=to, checkpoint=checkpoint)
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    with pytest.raises(hp.PlanError, match="max_gap"):
+        source.signal("v").sample("10ns", fill=hp.linear()).start(spark, to=to, checkpoint=checkpoint)
+    table = hp.from_arrow(readings(0), key="k", time="t", progress=hp.ordered())
+    with pytest.raises(hp.UnsupportedError, match="not a stream"):
+        table.start(spark, to=to, checkpoint=checkpoint)
+    still = hp.from_spark(spark.createDataFrame([(1, 1)], "k long, t long"), key="k", time="t", progress=hp.ordered())
+    with pytest.raises(hp.PlanError, match="not a streaming one"):
+        still.start(spark, to=to, checkpoint=checkpoint)
+    with pytest.raises(hp.ParameterError, match="no column 'gateway'"):
+        hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered(by="gateway")).start(
+            spark, to=to, checkpoint=checkpoint
+        )
+    assert not (tmp_path / "c").exists()
