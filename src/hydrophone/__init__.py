@@ -1,6 +1,6 @@
 """Hydrophone: listen to signals in streams and lakes."""
 
-from hydrophone import read, write
+from hydrophone import plot, read, write
 from hydrophone.batch import Events, Progress, Segments, Windows
 from hydrophone.engine import late
 from hydrophone.errors import (
@@ -62,6 +62,7 @@ __all__ = [
     "mean",
     "min",
     "ordered",
+    "plot",
     "punctuated",
     "read",
     "sum",

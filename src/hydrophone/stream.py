@@ -33,6 +33,7 @@ from hydrophone.time import Duration, Instant, Timebase, duration, instant, peri
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from pyspark.sql import DataFrame, SparkSession
 
     from hydrophone import write
@@ -71,6 +72,20 @@ class Query:
     def to_csv(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Run in this process and write the whole answer as one CSV file, or nothing; complex values are ``value.re`` and ``value.im``."""
         csv.write_csv(lambda: self.to_arrow(), emit.schema(self.node.type), os.fspath(path), overwrite=overwrite)
+
+    def plot(
+        self,
+        *,
+        key: Any = None,
+        start: Instant | None = None,
+        end: Instant | None = None,
+        ax: Axes | None = None,
+        path: str | PathLike[str] | None = None,
+    ) -> Axes:
+        """Run in this process and draw the answer, of one key or a list of them; `path` also writes it: see `hydrophone.plot.plot`."""
+        from hydrophone.plot import plot
+
+        return plot(self, key=key, start=start, end=end, ax=ax, path=path)
 
     def to_spark(
         self,

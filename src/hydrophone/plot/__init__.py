@@ -1,0 +1,120 @@
+"""Pictures of queries: signals as lines, spectra as spectrograms, intervals as spans, events as marks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from hydrophone.errors import ParameterError
+from hydrophone.plan.types import StreamType, UniformType, WindowedType
+from hydrophone.plot.axes import canvas
+from hydrophone.plot.choice import Choice, happenings, traces
+from hydrophone.plot.draw import COLOURS, draw_events, draw_over, draw_signal, draw_spectra, legend, title
+from hydrophone.time import Instant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hydrophone.stream import Query, Stream, UniformSignal
+
+__all__ = ["overlay", "plot"]
+
+
+def plot(
+    query: Query,
+    *,
+    key: Any = None,
+    start: Instant | None = None,
+    end: Instant | None = None,
+    ax: Axes | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Axes:
+    """Run a query in this process and draw its answer.
+
+    A `UniformSignal` is a line per key and channel, with gaps where there are no samples and a bar below them. A
+    `Windowed` of spectra is a spectrogram. Events with lifetimes are spans, points are marks, and a `Signal` is drawn at its values.
+
+    However many samples there are, a column of pixels gets its least and largest: a spike of one sample is never lost.
+
+    Parameters
+    ----------
+    query : Query
+    key : optional
+        The key to draw, or a list of keys; a tuple where the key has several columns. Without it all keys are drawn, if they are few.
+    start, end : optional
+        Draw ``[start, end)`` only.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    path : optional
+        Also write the figure: ``"x.png"``, or what else Matplotlib writes.
+
+    Returns
+    -------
+    Axes
+        Its figure is ``ax.figure``.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"t": [0, 10, 20], "v": [1.0, 3.0, 2.0]})
+    >>> import tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "signal.png")
+    >>> plot(hp.from_arrow(rows, time="t").signal("v").sample(10), path=file).get_xlabel()
+    'time (ns)'
+    >>> os.path.getsize(file) > 1000
+    True
+    """
+    kind = query.node.type
+    chosen = Choice(kind, key, start, end)
+    with canvas(ax, path) as axes:
+        if isinstance(kind, UniformType):
+            draw_signal(axes, chosen, traces(query, chosen, len(COLOURS)))
+        elif isinstance(kind, WindowedType):
+            draw_spectra(axes, chosen, kind, query)
+        elif isinstance(kind, StreamType):
+            draw_events(axes, chosen, kind, query)
+        title(axes, kind, chosen)
+    return axes
+
+
+def overlay(
+    signal: UniformSignal,
+    events: Stream,
+    *,
+    key: Any = None,
+    start: Instant | None = None,
+    end: Instant | None = None,
+    ax: Axes | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Axes:
+    """Draw a signal, and over it events: lifetimes as bands, points as dashed lines.
+
+    The events are those of the same key if they have the signal's key columns, else all of them. The parameters are
+    those of `plot`.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"t": [0, 10, 20], "v": [1.0, 3.0, 2.0]})
+    >>> signal = hp.from_arrow(rows, time="t").signal("v").sample(10)
+    >>> import tempfile
+    >>> axes = overlay(signal, signal.above(1.5), path=os.path.join(tempfile.mkdtemp(), "loud.png"))
+    >>> [text.get_text() for text in axes.get_legend().get_texts()][-1]
+    'events'
+    """
+    kind, over = signal.node.type, events.node.type
+    if not (isinstance(kind, UniformType) and isinstance(over, StreamType)):
+        raise ParameterError(
+            f"overlay: draws events over a uniform signal; these are {kind.describe()} and {over.describe()}"
+        )
+    chosen = Choice(kind, key, start, end)
+    with canvas(ax, path) as axes:
+        view = draw_signal(axes, chosen, traces(signal, chosen, len(COLOURS)))
+        same = over.key.names == kind.key.names
+        found = happenings(events, over, Choice(over, key if same else None, start, end))
+        draw_over(axes, view, found)
+        legend(axes)
+        title(axes, kind, chosen)
+    return axes

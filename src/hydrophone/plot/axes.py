@@ -1,0 +1,128 @@
+"""Where pictures are drawn: figures, files, and how instants lie on an axis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hydrophone.errors import ParameterError, UnsupportedError
+from hydrophone.io.files import writing
+from hydrophone.plan.types import DataType
+from hydrophone.plot.choice import Choice
+from hydrophone.time import format_instant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_UNITS = ((86_400_000_000_000, "days"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+_DAY = 86_400_000_000_000
+
+
+@dataclass(frozen=True)
+class View:
+    """How instants lie on an axis: ``(t - zero) / unit``, and the stretch of time that is shown."""
+
+    zero: int
+    unit: int
+    label: str
+    low: int
+    high: int
+    columns: int
+    dates: bool = False
+
+    def __call__(self, time: Any) -> Any:
+        """Where instants lie on the axis."""
+        return (np.asarray(time) - self.zero) / self.unit
+
+
+# Pictures that are drawn onto one another share the axis of the first.
+_views: WeakKeyDictionary[Axes, View] = WeakKeyDictionary()
+
+
+def view_of(axes: Axes, kind: DataType, chosen: Choice, low: int, high: int) -> View:
+    """How to lay ``[low, high]``, or what the user chose of it, on an axis."""
+    low, high = (low if chosen.low is None else chosen.low), (high if chosen.high is None else chosen.high)
+    # Files are written with more pixels than the screen shows; two columns for each of these are enough.
+    columns = max(2 * int(axes.get_window_extent().width), 100)
+    if axes in _views:
+        before = _views[axes]
+        return replace(before, low=min(low, before.low), high=max(high, before.high), columns=columns)
+    span = max(high - low, 1)
+    if kind.clock == "timestamp" and span >= 2_000_000_000:
+        view = View(0, _DAY, "time (UTC)", low, high, columns, dates=True)
+    else:
+        unit, name = next((u, n) for u, n in _UNITS if span >= 2 * u or u == 1)
+        # Floats have no room for nanoseconds since 1970.
+        if kind.clock == "timestamp":
+            view = View(low, unit, f"{name} since {format_instant(low)}", low, high, columns)
+        elif max(abs(low), abs(high)) > 1000 * span:
+            view = View(low, unit, f"{name} since {low} ns", low, high, columns)
+        else:
+            view = View(0, unit, f"time ({name})", low, high, columns)
+    _views[axes] = view
+    return view
+
+
+def finish_time(axes: Axes, view: View, margin: float = 0.01) -> None:
+    """Name the time axis, and show all of it."""
+    axes.set_xlabel(view.label)
+    if view.dates:
+        from matplotlib import dates
+
+        axes.xaxis_date()
+        locator = dates.AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    if view.high > view.low:
+        beside = int(margin * (view.high - view.low))
+        axes.set_xlim(view(view.low - beside), view(view.high + beside))
+
+
+@contextmanager
+def canvas(ax: Axes | None, path: str | os.PathLike[str] | None) -> Iterator[Axes]:
+    """Axes to draw on; the figure is written when all is drawn."""
+    try:
+        from matplotlib import rcParams
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise UnsupportedError("plot: Matplotlib is not installed", hint="pip install 'hydrophone[plot]'") from None
+    if ax is not None:
+        yield ax
+    else:
+        options: dict[str, Any] = {"figsize": (10, 4.5), "layout": "constrained"}
+        if path is None:
+            import matplotlib.pyplot as plt  # only pyplot's figures are shown in a notebook or a window
+
+            figure = plt.figure(**options)
+        else:
+            figure = Figure(**options)
+        axes = figure.add_subplot()
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        try:
+            yield axes
+        except BaseException:
+            if path is None:
+                plt.close(figure)
+            raise
+        ax = axes
+    if path is not None:
+        _save(ax.figure, os.fspath(path), rcParams["savefig.dpi"])  # type: ignore[arg-type]
+
+
+def _save(figure: Figure, path: str, dpi: Any) -> None:
+    format_ = os.path.splitext(path)[1].lstrip(".").lower()
+    if format_ not in figure.canvas.get_supported_filetypes():
+        choices = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
+        raise ParameterError(f"plot: {path!r} ends in no kind of picture; there are: {choices}")
+    with writing(path, what="plot", overwrite=True) as draft:
+        figure.savefig(draft, format=format_, dpi=150 if dpi == "figure" else dpi)
