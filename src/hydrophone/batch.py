@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hydrophone.errors import DataError
 from hydrophone.runs import gather, ranges
 from hydrophone.sigseg import SigSeg
 from hydrophone.time import MAX_TIME, Timebases
@@ -335,7 +336,23 @@ def merge_bases(parts: Sequence[Segments] | Sequence[Windows]) -> Timebases:
         return base
     slot = np.concatenate([p.slot for p in parts])
     num, den, origin = (np.concatenate(x) for x in zip(*(p.base.rows(p.slot) for p in parts), strict=True))
-    return Timebases.scatter(slot, num, den, origin)
+    return grid_per_slot(slot, num, den, origin)
+
+
+def grid_per_slot(slot: Ints, num: Ints, den: Ints, origin: Ints) -> Timebases:
+    """The timebases of some slots, each of which must have one grid wherever it is named."""
+    base = Timebases.scatter(slot, num, den, origin)
+    if not all((a == b).all() for a, b in zip(base.rows(slot), (num, den, origin), strict=True)):
+        raise other_grid()
+    return base
+
+
+def other_grid() -> DataError:
+    """The error for a key that changes its grid."""
+    return DataError(
+        "source: segments of one key lie on different grids",
+        hint="the segments of one key share a period and a phase; give other rates a key of their own",
+    )
 
 
 Batch = Events | Segments | Windows

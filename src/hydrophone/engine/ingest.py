@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.batch import Events, Ints, Segments
+from hydrophone.batch import Events, Ints, Segments, grid_per_slot
 from hydrophone.errors import DataError
 from hydrophone.keys import KeyTable
 from hydrophone.plan.source import Layout, plain
@@ -103,9 +103,11 @@ def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Time
         return Timebases.shared(layout.timebase)
     periods = table[layout.period].to_numpy()
     unique, which = np.unique(periods, return_inverse=True)
+    if not (np.isfinite(unique) & (unique > 0)).all():
+        raise DataError(
+            f"source: a period in {layout.period!r} is not positive", hint="periods are nanoseconds between samples"
+        )
     exact = [Fraction(float(p)).limit_denominator(_FINEST_DENOMINATOR) for p in unique]
-    if any(p <= 0 for p in exact):
-        raise DataError(f"source: a period in {layout.period!r} is not positive")
     num = np.array([p.numerator for p in exact], np.int64)[which]
     den = np.array([p.denominator for p in exact], np.int64)[which]
-    return Timebases.scatter(slot, num, den, np.where(den == 1, start % num, 0))
+    return grid_per_slot(slot, num, den, np.where(den == 1, start % num, 0))

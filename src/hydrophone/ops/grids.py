@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hydrophone.batch import Ints, Segments, Windows
+from hydrophone.batch import Ints, Segments, Windows, other_grid
 from hydrophone.state import Field, SlotArrays
 from hydrophone.time import MIN_TIME, Timebase, Timebases
 
@@ -32,7 +32,9 @@ class Grids(SlotArrays):
                 & (self["den"][batch.slot] == den)
                 & (self["origin"][batch.slot] == origin)
             )
-            if not (known & self.used[batch.slot]).all():
+            if not (known | ~self.used[batch.slot]).all():
+                raise other_grid()
+            if not self.used[batch.slot].all():
                 self["num"][batch.slot], self["den"][batch.slot], self["origin"][batch.slot] = num, den, origin
                 self.touch(batch.slot)
 
