@@ -174,6 +174,11 @@ class Tumble(Node):
     def output_type(self, x: StreamType) -> StreamType:
         """One column per aggregate; the lifetime is the window."""
         end = x.end or "end"
+        if end in (*x.key.names, x.time):
+            raise ParameterError(
+                f"tumble: windows end in a column {end!r}, and the key or time of this stream has that name",
+                hint=f"rename the key: stream.key_by(name={end!r})",
+            )
         taken = {*x.key.names, x.time, end}
         fields = [pa.field(name, a.output_type(x)) for name, a in self.aggregates]
         for f in fields:

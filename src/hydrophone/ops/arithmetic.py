@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hydrophone.batch import Batch, Mask, Segments
+from hydrophone.batch import Batch, Mask, Segments, merge_bases
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.plan.node import Node, Order
@@ -89,6 +89,8 @@ class CombineKernel(Kernel):
         a, b = self.left.all(), self.right.all()
         if a is None or b is None:
             return ()
+        # One grid for all, or one per key, which must then be the same on both sides.
+        merge_bases([a, b])
         i, j, start, stop = intersect_runs(a.slot, a.first, a.next, b.slot, b.first, b.next)
         x, y = a.cut(i, start, stop), b.cut(j, start, stop)
         xs, ys = x.values, y.values
@@ -135,9 +137,14 @@ class Scalar(Node):
 
     def output_type(self, x: UniformType) -> UniformType:
         """As NumPy."""
-        return UniformType(
-            x.key, x.time, x.clock, result_dtype(self.operation, x.dtype, self.number), x.channels, x.timebase
-        )
+        try:
+            dtype = result_dtype(self.operation, x.dtype, self.number)
+        except OverflowError:
+            raise ParameterError(
+                f"'{self.operation}': {self.number} does not fit into samples of type {x.dtype}",
+                hint="write it as a float, or make the column wider first",
+            ) from None
+        return UniformType(x.key, x.time, x.clock, dtype, x.channels, x.timebase)
 
     def kernel(self, x: UniformType) -> Kernel:
         """Sample by sample."""

@@ -46,6 +46,12 @@ class Above(Node):
                 f"above: {x.describe()} has no order", hint="pick a channel, or take the magnitude first"
             )
         columns = pa.schema([("peak", pa.from_numpy_dtype(x.dtype)), ("samples", pa.int64())])
+        taken = {"end", *columns.names} & {*x.key.names, x.time}
+        if taken:
+            raise ParameterError(
+                f"above: intervals have a column {min(taken)!r}, and the key or time of this signal has that name",
+                hint=f"rename the key before: stream.key_by(name={min(taken)!r})",
+            )
         return StreamType(x.key, x.time, x.clock, columns, "end")
 
     def reach(self, x: UniformType) -> Reach:

@@ -10,6 +10,7 @@ from hydrophone.batch import Batch, Events
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.plan.node import Node, Order
+from hydrophone.plan.source import check_key
 from hydrophone.plan.types import StreamType
 
 
@@ -28,6 +29,8 @@ class KeyBy(Node):
         for _, old in self.columns:
             if old not in fields:
                 raise ParameterError(f"key_by: no column {old!r}; this stream has: {', '.join(fields)}")
+        for _, old in self.columns:
+            check_key(fields[old], "key_by")
         key = pa.schema([fields[old].with_name(new) for new, old in self.columns])
         taken = {old for _, old in self.columns}
         payload = pa.schema([f for name, f in fields.items() if name not in taken])

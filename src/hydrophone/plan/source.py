@@ -56,7 +56,7 @@ class Layout:
                 f"{what}: a column is named twice among key, time, end and sequence: {', '.join(named)}"
             )
         for name in self.key:
-            _check_key(self.schema.field(name), what)
+            check_key(self.schema.field(name), what)
         for name in filter(None, [self.time, self.end]):
             _check_time(self.schema.field(name), what)
         if self.samples and (self.period is None) == (self.timebase is None):
@@ -105,7 +105,8 @@ def plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _check_key(field: pa.Field, what: str) -> None:
+def check_key(field: pa.Field, what: str) -> None:
+    """Refuse a column whose values cannot tell signals apart."""
     kind = plain(field.type)
     good = (
         pa.types.is_integer,
