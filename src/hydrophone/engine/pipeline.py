@@ -178,5 +178,8 @@ def _unpacked(data: bytes, version: int, what: str) -> pa.Table:
     table = pa.ipc.open_stream(data).read_all()
     found = int(table.schema.metadata[b"version"])
     if found != version:
-        raise StateVersionError(f"{what}: the state has version {found}, this release reads version {version}")
+        raise StateVersionError(
+            f"{what}: the state has version {found}, this release reads version {version}",
+            hint="go on with the release that wrote it, or start with a new checkpoint",
+        )
     return table

@@ -279,7 +279,13 @@ class MapWindowsKernel(Stateless):
         values = apply(self.function, batch.values)
         if values.shape[1] != self.out.length:
             raise DataError(
-                f"map: {_called(self.function)} gave windows of {values.shape[1]} values, and {self.out.length} when it was tried"
+                f"map: {_called(self.function)} gave windows of {values.shape[1]} values, and {self.out.length} when it was tried",
+                hint="the length must not depend on the data; fill up with zeros",
+            )
+        if not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
+            raise DataError(
+                f"map: {_called(self.function)} gave {values.dtype}, and {self.out.dtype} when it was tried",
+                hint="the type must not depend on the data; end with .astype(...)",
             )
         return batch.with_values(values.astype(self.out.dtype, copy=False))
 
