@@ -203,7 +203,30 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
 ]
 
 WITHOUT_HINT = set(
-    ["unknown-value", "unknown-select", "unknown-key-by", "unknown-aggregate", "unknown-key", "unknown-time", "named-twice", "no-value", "ties", "size", "size-negative", "taps-nan", "sos-unstable", "sos-a0", "threshold", "report", "tumble-zero", "tumble-name", "channel", "scalar", "key-by-clash", "sum-text"]
+    [
+        "unknown-value",
+        "unknown-select",
+        "unknown-key-by",
+        "unknown-aggregate",
+        "unknown-key",
+        "unknown-time",
+        "named-twice",
+        "no-value",
+        "ties",
+        "size",
+        "size-negative",
+        "taps-nan",
+        "sos-unstable",
+        "sos-a0",
+        "threshold",
+        "report",
+        "tumble-zero",
+        "tumble-name",
+        "channel",
+        "scalar",
+        "key-by-clash",
+        "sum-text",
+    ]
 )
 """The message itself says what is right: it lists the choices, or names the rule."""
 
