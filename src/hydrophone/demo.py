@@ -43,6 +43,12 @@ def keep_top(count: int) -> Any:
     return top
 
 
+def taper(windows: Array) -> Array:
+    """Hann windows: half-overlapping ones add up to one, so that overlap-add gives the signal back."""
+    size = windows.shape[1]
+    return windows * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size))
+
+
 def power(spectra: Array) -> Array:
     """The power of every frequency."""
     return np.abs(spectra) ** 2
@@ -55,12 +61,12 @@ def uniform(readings: hp.Stream) -> hp.UniformSignal:
 
 def cleaned(readings: hp.Stream) -> hp.UniformSignal:
     """Every sensor's signal with only its eight strongest frequencies."""
-    return uniform(readings).window(512, hop=256).rfft().map(keep_top(8)).irfft().overlap_add()
+    return uniform(readings).window(512, hop=256).map(taper).rfft().map(keep_top(8)).irfft().overlap_add()
 
 
 def spectra(readings: hp.Stream) -> hp.Windowed:
     """Power over time and frequency."""
-    return uniform(readings).window(512, hop=256).rfft().map(power)
+    return uniform(readings).window(512, hop=256).map(taper).rfft().map(power)
 
 
 # --- the data -----------------------------------------------------------------------------------------------------------
@@ -182,7 +188,7 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
         "faulty sensors found",
         f"{len(found & lake.faulty)} of {len(lake.faulty)}, and {len(found - lake.faulty)} false alarms",
     )
-    picture(options.picture, readings, batch, frames, min(lake.faulty))
+    picture(options.picture, readings, batch, frames, found or lake.faulty)
     report.add("picture", str(options.picture))
     spark.stop()
     report.show()
@@ -253,8 +259,9 @@ def _matrix(frames: pa.Table) -> Array:
 # --- the picture --------------------------------------------------------------------------------------------------------
 
 
-def picture(path: Path, readings: hp.Stream, batch: pa.Table, frames: pa.Table, sensor: int) -> None:
+def picture(path: Path, readings: hp.Stream, batch: pa.Table, frames: pa.Table, found: frozenset[int]) -> None:
     """Raw against cleaned, the spectrum of a faulty sensor over time, and the power of all sensors."""
+    sensor = min(found)
     import matplotlib
 
     matplotlib.use("Agg")
@@ -266,18 +273,23 @@ def picture(path: Path, readings: hp.Stream, batch: pa.Table, frames: pa.Table, 
     zero = raw["ts"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy().min()
     top.plot(_seconds(raw, zero), raw["value"].to_numpy(), ".", ms=2, color="0.6", label="readings")
     top.plot(_seconds(clean, zero), clean["value"].to_numpy(), color="#0072b2", lw=1.2, label="cleaned")
-    top.set(title=f"Sensor {sensor}, which hums at {HUM} Hz", xlabel="seconds", ylabel="value", xlim=(60, 120))
+    top.set(title=f"Sensor {sensor}, which hums at {HUM} Hz", xlabel="seconds", ylabel="value", xlim=(70, 110), ylim=(11, 29))
     top.legend(loc="upper right")
     own = frames.filter(pa.compute.equal(frames["sensor"], sensor)).sort_by("ts")
     frequency = np.fft.rfftfreq(512, 0.1)
-    mesh = middle.pcolormesh(
-        _seconds(own, zero), frequency, 10 * np.log10(_matrix(own).T + 1e-9), cmap="viridis", shading="nearest"
-    )
+    decibels = 10 * np.log10(_matrix(own).T + 1e-9)
+    low = float(np.percentile(decibels, 20))
+    mesh = middle.pcolormesh(_seconds(own, zero), frequency, decibels, cmap="viridis", shading="nearest", vmin=low)
     middle.set(title=f"Power over time and frequency, sensor {sensor}", xlabel="seconds", ylabel="Hz")
     figure.colorbar(mesh, ax=middle, label="dB")
     image = _mean_power(frames)
-    mesh = bottom.imshow(image, aspect="auto", origin="lower", cmap="viridis", extent=(0, frequency[-1], 0, len(image)))
-    bottom.set(title="Mean power of every sensor: a hum is a bright dot", xlabel="Hz", ylabel="sensor")
+    sensors = int(frames["sensor"].to_numpy().max()) + 1
+    low = float(np.percentile(image, 20))
+    extent = (0, frequency[-1], 0, sensors)
+    mesh = bottom.imshow(image, aspect="auto", origin="lower", cmap="viridis", extent=extent, vmin=low, vmax=low + 45)
+    bottom.plot([HUM] * len(found), sorted(found), "o", mfc="none", mec="#d55e00", ms=9, label="found faulty")
+    bottom.legend(loc="upper right")
+    bottom.set(title="Mean power of every sensor", xlabel="Hz", ylabel="sensor")
     figure.colorbar(mesh, ax=bottom, label="dB")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
