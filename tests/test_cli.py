@@ -49,6 +49,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+Near = Callable[..., subprocess.CompletedProcess[str]]
+
+
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "hydrophone.cli", *arguments]
 
@@ -65,6 +68,20 @@ def call(
         preexec_fn=before,
         env={**os.environ, **(environment or {})},
     )
+
+
+@pytest.fixture
+def near(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Near:
+    """Call the command in this process, where a process of its own (seconds) would show nothing more."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code = cli.main(arguments)
+        return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
+
+    return call
 
 
 def outputs(folder: Path) -> list[str]:
@@ -178,17 +195,22 @@ def test_a_file_that_does_not_import(tmp_path: Path, text: str, words: list[str]
         ("pipeline", ["'pipeline' is no query"]),
     ],
 )
-def test_a_name_that_is_no_query(folder: Path, reference: str, words: list[str]) -> None:
+def test_a_name_that_is_no_query(near: Near, reference: str, words: list[str]) -> None:
     for verb in ("run", "explain"):
-        fails(call(verb, reference, cwd=folder), 2, *words)
+        fails(near(verb, reference), 2, *words)
 
 
-def test_usage(folder: Path) -> None:
-    fails(call("run", "pipeline.py:signal", "--engine", "flink", cwd=folder), 2, "invalid choice")
-    fails(call("run", "pipeline.py:signal", "--plan", "shards", "--to", "x", cwd=folder), 2, "add --engine spark")
-    fails(call(cwd=folder), 2, "COMMAND")
-    assert call("--version", cwd=folder).stdout == f"hydrophone {hydrophone.__version__}\n"
-    assert "exit codes:" in call("run", "--help", cwd=folder).stdout
+def test_a_name_that_is_no_query_in_a_process_of_its_own(folder: Path) -> None:
+    fails(call("run", "pipeline.py:number", "--to", "out", cwd=folder), 2, "is a int, not a query")
+    assert outputs(folder) == []
+
+
+def test_usage(near: Near) -> None:
+    fails(near("run", "pipeline.py:signal", "--engine", "flink"), 2, "invalid choice")
+    fails(near("run", "pipeline.py:signal", "--plan", "shards", "--to", "x"), 2, "add --engine spark")
+    fails(near(), 2, "COMMAND")
+    assert near("--version").stdout == f"hydrophone {hydrophone.__version__}\n"
+    assert "exit codes:" in near("run", "--help").stdout
 
 
 # --- what is wrong with the machine ---------------------------------------------------------------------------------------
@@ -303,8 +325,8 @@ def test_a_reader_that_has_seen_enough(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["logical", "rewritten", "lowered", "stages"])
-def test_explain(folder: Path, stage: str) -> None:
-    result = call("explain", "pipeline.py:doubled", "--stage", stage, cwd=folder)
+def test_explain(near: Near, stage: str) -> None:
+    result = near("explain", "pipeline.py:doubled", "--stage", stage)
     assert result.returncode == 0 and "overlap_add" in result.stdout
 
 
@@ -322,17 +344,17 @@ def test_doctor_says_how_to_mend(tmp_path: Path) -> None:
     assert "no Java 17 or newer" in result.stdout and "Hint: install a Java" in result.stdout
 
 
-def test_state_show(tmp_path: Path) -> None:
-    fails(call("state", "show", "none", cwd=tmp_path), 1, "there is no folder none")
+def test_state_show(tmp_path: Path, near: Near) -> None:
+    fails(near("state", "show", "none"), 1, "there is no folder none")
     checkpoint = tmp_path / "ckpt"
     for name in ("offsets/0", "offsets/1", "commits/0"):
         (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
         (checkpoint / name).write_text("v1\n{}")
-    fails(call("state", "show", "ckpt", cwd=tmp_path), 1, "another Spark query")
+    fails(near("state", "show", "ckpt"), 1, "another Spark query")
     (checkpoint / "hydrophone.json").write_text("{")
-    fails(call("state", "show", "ckpt", cwd=tmp_path), 1, "hydrophone.json can't be read")
+    fails(near("state", "show", "ckpt"), 1, "hydrophone.json can't be read")
     (checkpoint / "hydrophone.json").write_text(json.dumps({"query": "0123abcd", "shards": 4}))
-    result = call("state", "show", "ckpt", cwd=tmp_path)
+    result = near("state", "show", "ckpt")
     assert result.returncode == 0
     for text in ("query   0123abcd", "shards  4", "last micro-batch that is done", "runs again at the next start  "):
         assert text in result.stdout
