@@ -9,7 +9,6 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-import scipy.signal
 
 from hydrophone.batch import Batch, Ints, Mask, Segments
 from hydrophone.errors import ParameterError
@@ -168,6 +167,8 @@ def pole_radius(sections: npt.NDArray[np.float64]) -> float:
 
 def settle(sections: npt.NDArray[np.float64]) -> int:
     """Samples until the impulse response has fallen below 2**-60 of its peak for good."""
+    import scipy.signal  # here, because it takes as long to load as all the rest, in every Spark worker too
+
     radius = pole_radius(sections)
     if radius == 0:
         return 2 * len(sections)
