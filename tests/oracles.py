@@ -215,7 +215,7 @@ def extreme(choose: Callable[[Any], Any], values: Iterable[Any]) -> Any:
     there = [v for v in values if v is not None]
     if not there:
         return None
-    return math.nan if any(v != v for v in there) else choose(there)
+    return math.nan if any(v != v for v in there) else choose(there) + 0
 
 
 def band_join(left: list[Event], right: list[Event], before: int, after: int) -> list[tuple[Event, Event]]:
@@ -235,4 +235,4 @@ def above(x: Samples, threshold: float, grid: Grid, report: int | None = None) -
             found[-1].append(k)
         else:
             found.append([k])
-    return [(grid.instant(f[0]), grid.instant(f[-1] + 1), max(x[k] for k in f), len(f)) for f in found]
+    return [(grid.instant(f[0]), grid.instant(f[-1] + 1), max(x[k] for k in f) + 0, len(f)) for f in found]

@@ -131,7 +131,9 @@ class Extreme(Aggregate):
         loser = (
             (np.inf if largest else -np.inf) if values.dtype.kind == "f" else (limits.max if largest else limits.min)
         )
-        return [np.where(valid, values, np.asarray(loser, values.dtype)), valid.astype(np.int64)]
+        # Adding zero makes -0.0 plain: which of the two zeros wins would depend on the order of arrival.
+        chosen = np.where(valid, values, np.asarray(loser, values.dtype)) + values.dtype.type(0)
+        return [chosen, valid.astype(np.int64)]
 
     def result(self, parts: Sequence[npt.NDArray[Any]]) -> pa.Array:
         """The extreme."""

@@ -113,7 +113,8 @@ class AboveKernel(Kernel):
             fresh |= np.concatenate([[True], share[1:] != share[:-1]])[: len(at)]
         first = np.flatnonzero(fresh)
         lengths = np.diff(np.append(first, len(at)))
-        peak = np.maximum.reduceat(x.values[at], first) if len(first) else x.values[:0]
+        # Adding zero makes -0.0 plain: which of the two zeros is larger would depend on the cut.
+        peak = np.maximum.reduceat(x.values[at] + x.values.dtype.type(0), first) if len(first) else x.values[:0]
         columns = pa.table({"peak": peak, "samples": lengths.astype(np.int64)}, schema=self.out.columns)
         return Events(slot[first], index[first], index[first] + lengths, columns)
 
