@@ -11,8 +11,9 @@ import hydrophone as hp
 from hydrophone.spark import sinks, streaming
 
 if TYPE_CHECKING:
-    from hydrophone.spark.streaming import RunningQuery
     from pyspark.sql import SparkSession
+
+    from hydrophone.spark.streaming import RunningQuery
 
 SHARDS = 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -41,12 +42,15 @@ class Job:
             command, cwd=REPOSITORY, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
         )
 
-    def until(self, happened: Callable[[], bool], seconds: float = 180) -> None:
+    def until(self, happened: Callable[[], bool], seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while not happened():
             assert self.process.poll() is None, f"the job ended with {self.process.returncode}, see {self.home}/log"
             assert time.monotonic() < deadline, f"the job hangs, see {self.home}/log"
             time.sleep(0.02)
+
+    def until_done(self, count: int) -> None:
+        self.until(lambda: self.done() >= count)
 
     def done(self) -> int:
         """Micro-batches whose results are written."""
@@ -58,19 +62,30 @@ class Job:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         psutil.wait_procs(workers, timeout=30)
-        self.log.close()
 
     def kill_worker(self) -> None:
         for worker in self.workers()[-1:]:
-            worker.send_signal(signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
 
     def workers(self) -> list[psutil.Process]:
         """Python workers, the daemon that forks them first."""
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        return [c for c in children if "pyspark.daemon" in " ".join(c.cmdline())]
+        found = []
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "pyspark.daemon" in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
 
-    def finish(self, seconds: float = 240) -> None:
+    def finish(self, seconds: float = 400) -> None:
         assert self.process.wait(seconds) == 0, (self.home / "log").read_text()[-5000:]
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
         self.log.close()
 
 
@@ -94,26 +109,26 @@ def uninterrupted(spark: SparkSession, home: Path, source: Path) -> None:
     streaming_job.start(spark, home, source).wait()
 
 
+@pytest.mark.timeout(900)
 def test_killed_at_the_worst_moments(spark: SparkSession, tmp_path: Path) -> None:
     source, home = tmp_path / "in", tmp_path / "killed"
     write_input(source, 8)
     home.mkdir()
     (home / "pause").write_text("2")
-    job = Job(home, source)
-    uninterrupted(spark, tmp_path / "whole", source)
-    job.until((home / "paused").exists)
-    commits = {p.name for p in (home / "checkpoint" / "commits").iterdir()}
-    assert "1" in commits and "2" not in commits, "this kill is meant for the moment between sink and commit log"
-    job.kill()
+    with Job(home, source) as job:
+        uninterrupted(spark, tmp_path / "whole", source)
+        job.until((home / "paused").exists)
+        commits = {p.name for p in (home / "checkpoint" / "commits").iterdir()}
+        assert "1" in commits and "2" not in commits, "this kill is meant for the moment between sink and commit log"
+        job.kill()
     (home / "pause").unlink()
-
-    job = Job(home, source)
-    job.until(lambda: job.done() >= 4)
-    job.kill_worker()
-    job.until(lambda: job.done() >= 6)
-    job.kill()
-
-    Job(home, source).finish()
+    with Job(home, source) as job:
+        job.until_done(4)
+        job.kill_worker()
+        job.until_done(6)
+        job.kill()
+    with Job(home, source) as job:
+        job.finish()
     assert answers(home) == answers(tmp_path / "whole")
     assert folders(home / "out") == list(range(8))
 
@@ -127,16 +142,17 @@ def test_killed_twenty_times_at_random(spark: SparkSession, tmp_path: Path) -> N
     rng = random.Random(11)
     kills = 0
     while kills < 20:
-        job = Job(home, source)
-        before = job.done()
-        # Often before the first micro-batch of this run is through, at times after one or two.
-        job.until(lambda b=before, n=rng.choice([0, 1, 1, 2]): job.done() >= b + n)  # type: ignore[misc]
-        time.sleep(rng.uniform(0, 12) if job.done() == before else rng.uniform(0, 2))
-        if rng.random() < 0.3:
-            job.kill_worker()
-            time.sleep(rng.uniform(0, 2))
-        job.kill()
+        with Job(home, source) as job:
+            before = job.done()
+            # Often before the first micro-batch of this run is through, at times after one or two.
+            job.until_done(before + rng.choice([0, 1, 1, 2]))
+            time.sleep(rng.uniform(0, 12) if job.done() == before else rng.uniform(0, 2))
+            if rng.random() < 0.3:
+                job.kill_worker()
+                time.sleep(rng.uniform(0, 2))
+            job.kill()
         kills += 1
-    Job(home, source).finish(1200)
+    with Job(home, source) as job:
+        job.finish(1200)
     assert answers(home) == answers(tmp_path / "whole")
     assert folders(home / "out") == list(range(60))

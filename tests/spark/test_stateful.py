@@ -95,9 +95,12 @@ def test_every_case(case: Case) -> None:
     order = [rng.permutation(len(t)) for t in tables]
     done = 0
     while any(done < len(o) for o in order):
-        step = {n: t.take(pa.array(o[done : done + 20], pa.int64())) for n, (t, o) in enumerate(zip(tables, order))}
+        step = {
+            n: t.take(pa.array(o[done : done + 20], pa.int64()))
+            for n, (t, o) in enumerate(zip(tables, order, strict=True))
+        }
         done += 20
-        left = {n: int(s[o[done:]].min(initial=MAX_TIME)) for n, (s, o) in enumerate(zip(starts, order))}
+        left = {n: int(s[o[done:]].min(initial=MAX_TIME)) for n, (s, o) in enumerate(zip(starts, order, strict=True))}
         stream.run(step, left)
     stream.run({}, dict.fromkeys(range(len(tables)), MAX_TIME))
     answer = pa.concat_tables(stream.results) if stream.results else query.to_arrow().slice(0, 0)

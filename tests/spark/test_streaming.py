@@ -158,7 +158,7 @@ def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) 
     adjusted.wait()
     times = np.sort(moved.to_arrow()["t"].to_numpy())
     assert len(times) == 600 and (times == 5990).sum() == 1 + 200
-    with pytest.raises(Exception, match="LateEventError: source: .* rows are late"):
+    with pytest.raises(Exception, match=r"LateEventError: source: .* rows are late"):
         refused.wait()
 
 
@@ -191,9 +191,7 @@ def test_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> Non
     again = run()
     assert [p["batch"] for p in again.progress] == [2, 3]
     local = smooth(tmp_path / "in").to_arrow()
-    samples = sorted(
-        (r["k"], r["t"] + 10 * i, v) for r in result(out).to_pylist() for i, v in enumerate(r["values"])
-    )
+    samples = sorted((r["k"], r["t"] + 10 * i, v) for r in result(out).to_pylist() for i, v in enumerate(r["values"]))
     wanted = sorted(r for r in rows(local) if r[1] < samples[-1][1] - 500)
     assert [s for s in samples if s[1] < samples[-1][1] - 500] == wanted
 

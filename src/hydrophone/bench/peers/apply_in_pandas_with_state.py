@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SEGMENTS = "sensor long, time long, period double, values array<double>"
-STATE = "tail array<double>"
+STATE = "tail binary"
+"""Bytes, because Spark 4.3 cannot read back the schema of an array in this kind of state."""
 
 
 def fir(frame: DataFrame, taps: npt.NDArray[np.float64], period: int) -> DataFrame:
@@ -29,9 +30,9 @@ def fir(frame: DataFrame, taps: npt.NDArray[np.float64], period: int) -> DataFra
         time = np.concatenate([t for t, _ in parts])
         order = np.argsort(time, kind="stable")
         values = np.concatenate([v for _, v in parts])[order]
-        tail = np.asarray(state.get[0]) if state.exists else np.zeros(len(taps) - 1)
+        tail = np.frombuffer(state.get[0]) if state.exists else np.zeros(len(taps) - 1)
         both = np.concatenate([tail, values])
-        state.update((both[len(both) - len(taps) + 1 :].tolist(),))
+        state.update((both[len(both) - len(taps) + 1 :].tobytes(),))
         out = np.convolve(both, taps, "valid")
         one = {"sensor": [key[0]], "time": [time[order[0]]], "period": [float(period)], "values": [out]}
         yield pd.DataFrame(one)
