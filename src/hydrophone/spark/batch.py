@@ -49,8 +49,8 @@ LARGEST = 512 << 20
 """Bytes that a task may read at most."""
 AMPLIFICATION = 1.3
 """How many times over slices may read the data; beyond it an exchange is cheaper."""
-MANY_FILES = 64
-"""Files without statistics that are measured in this process; more are measured by a Spark job."""
+MANY_GROUPS = 64
+"""Row groups without statistics that are measured in this process; more are measured by a Spark job."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,13 @@ class Choice:
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
+def ready(root: Node) -> Node:
+    """The query as batch plans run it: filters first, and no column that nobody looks at."""
+    return prune(rewrite(root))
+
+
 def choose(root: Node, wish: Wish, tasks: int, partitions: int, measure: Measure) -> Choice:
-    """Pick the plan for a query that was pruned; `tasks` run at a time, `partitions` is Spark's number for a shuffle."""
+    """Pick the plan for a query that is `ready`; `tasks` run at a time, `partitions` is Spark's number for a shuffle."""
     wish.check()
     sources = [n for n in root.topological() if isinstance(n, Source)]
     lakes = {s: lakes_.survey(s) for s in sources if isinstance(s.data, ParquetData)}
@@ -194,7 +199,7 @@ def _count(size: int, tasks: int) -> int:
 def explain(root: Node, spark: SparkSession | None = None) -> str:
     """Which plan `to_spark` would run, over how many tasks, and why; without a session for as many tasks as this machine has cores."""
     tasks, partitions = (_tasks(spark), _partitions(spark)) if spark else (os.cpu_count() or 1, os.cpu_count() or 1)
-    root = prune(rewrite(root))
+    root = ready(root)
     lines = choose(root, Wish(), tasks, partitions, lakes_.measure_here).describe()
     for source in (n for n in root.topological() if isinstance(n, Source)):
         lines.append(f"  {source.data.identity}: reads {', '.join(columns(source.layout))}")
@@ -221,7 +226,7 @@ def to_spark(
     for source in sources:
         _refuse(source)
     check_grid(kind)
-    root = prune(rewrite(root))
+    root = ready(root)
     choice = choose(root, Wish(plan, slices, shards), _tasks(spark), _partitions(spark), partial(_measure, spark))
     zoned = kind.clock == "timestamp" and all(s.layout.schema.field(s.layout.time).type.tz for s in sources)
     instants = {kind.time, getattr(kind, "end", None)} - {None} if zoned else set()
@@ -311,7 +316,7 @@ def _numbers(spark: SparkSession, count: int) -> DataFrame:
 
 def _measure(spark: SparkSession, scan: ParquetScan, parts: Sequence[Part]) -> list[list[int]]:
     """Measure a few row groups here, many in a Spark job."""
-    if len(parts) <= MANY_FILES:
+    if len(parts) <= MANY_GROUPS:
         return lakes_.measure_here(scan, parts)
     count = min(len(parts), 4 * _tasks(spark))
     rows = _numbers(spark, count).mapInArrow(

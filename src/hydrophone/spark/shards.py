@@ -16,6 +16,7 @@ from hydrophone.plan.source import Layout, Port
 from hydrophone.spark.data import as_planned, to_held
 from hydrophone.spark.exchange import Packer
 from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, unpacked
+from hydrophone.spark.worker import prepare
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class PackFiles:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives the numbers of the shares."""
+        prepare()
         feeder = Feeder(self.feeds, self.shards)
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -86,6 +88,7 @@ class PackTable:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives one row."""
+        prepare()
         feeder = Feeder(self.feeds, self.shards)
         for batch in batches:
             for _ in range(batch.num_rows):
@@ -103,6 +106,7 @@ class PackRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives the rows."""
+        prepare()
         feeder = Feeder(self.feeds, self.shards)
         for table in gathered(batches):
             yield from feeder.rows(as_planned(table, self.schema))
@@ -151,6 +155,7 @@ class RunAndPack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives packed rows."""
+        prepare()
         feeder = Feeder(self.feeds, self.shards)
         for table in run(self.stage, batches):
             yield from feeder.rows(table)
@@ -167,6 +172,7 @@ class RunLast:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives packed rows."""
+        prepare()
         for table in run(self.stage, batches, self.shape):
             yield from to_held(table, self.schema).to_batches()
 

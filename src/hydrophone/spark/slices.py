@@ -21,6 +21,7 @@ from hydrophone.plan.source import Source
 from hydrophone.spark.data import to_held
 from hydrophone.spark.lake import Lake, folder_values
 from hydrophone.spark.scan import ParquetScan, Part, scan_of
+from hydrophone.spark.worker import prepare
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 Ints = npt.NDArray[np.int64]
@@ -63,6 +64,7 @@ class Task:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives the numbers of the shares, one to each task."""
+        prepare()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self.run(self.shares[number])

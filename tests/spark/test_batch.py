@@ -1,0 +1,280 @@
+"""Batch on Spark gives the answers of the table of cases, whichever plan runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cases import ALL_CASES, Case
+
+import hydrophone as hp
+from hydrophone.spark.exchange import labels, spark_hash
+from hydrophone.spark.failures import cause
+from hydrophone.spark.scan import packed, unpacked
+from hydrophone.stream import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TOGETHER = 30
+"""Cases that run in one Spark job."""
+
+
+# --- many queries in one job --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AsBlobs:
+    """The result of a task as one row: the name of the query and an Arrow stream."""
+
+    name: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = [b for b in batches if b.num_rows]
+        if held:
+            yield pa.RecordBatch.from_pydict({"name": [self.name], "data": [packed(pa.Table.from_batches(held))]})
+
+
+def collect(frames: dict[str, DataFrame]) -> dict[str, pa.Table | Exception]:
+    """The answers of many DataFrames in one Spark job; where that fails, each has a job of its own."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return dict(_collected(frames))
+    except PySparkException as error:
+        if len(frames) == 1:
+            return dict.fromkeys(frames, error)
+        return {name: answer for name, frame in frames.items() for answer in collect({name: frame}).values()}
+
+
+def _collected(frames: dict[str, DataFrame]) -> dict[str, pa.Table]:
+    named = [frame.mapInArrow(AsBlobs(name), "name string, data binary") for name, frame in frames.items()]
+    blobs = reduce(lambda a, b: a.union(b), named).coalesce(2)
+    parts: dict[str, list[pa.Table]] = {name: [] for name in frames}
+    for name, data in blobs.collect():
+        parts[name].append(unpacked(bytes(data)))
+    return {name: pa.concat_tables(p) if p else pa.table({}) for name, p in parts.items()}
+
+
+class Answers:
+    """The answers to all cases by one plan, a group of cases at a time."""
+
+    def __init__(self, build: Callable[[Case], DataFrame]) -> None:
+        self.build = build
+        self.known: dict[str, pa.Table | Exception] = {}
+
+    def of(self, case: Case) -> pa.Table:
+        if case.name not in self.known:
+            at = ALL_CASES.index(case) // TOGETHER * TOGETHER
+            self._run(ALL_CASES[at : at + TOGETHER])
+        answer = self.known[case.name]
+        if isinstance(answer, Exception) and "microseconds" in str(answer):
+            assert case.build().node.type.clock == "timestamp"
+            pytest.skip("instants between microseconds, which Spark's timestamps cannot hold")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _run(self, cases: list[Case]) -> None:
+        frames: dict[str, DataFrame] = {}
+        for case in cases:
+            try:
+                frames[case.name] = self.build(case)
+            except hp.HydrophoneError as error:
+                self.known[case.name] = error
+        if frames:
+            self.known |= collect(frames)
+
+
+# --- every case on every plan -------------------------------------------------------------------------------------------
+
+
+def lake(case: Case, folder: Path) -> dict[str, Query]:
+    """The inputs of a case in files of a few rows each, in the order of time."""
+    streams: dict[str, Query] = {}
+    for name, source in case.inputs.items():
+        if source.samples:
+            streams[name] = source.stream()
+            continue
+        path = folder / case.name.replace("/", "_") / name
+        path.mkdir(parents=True)
+        table = source.table.take(pa.array(np.argsort(source.starts(), kind="stable")))
+        for number, start in enumerate(range(0, max(len(table), 1), 23)):
+            pq.write_table(table.slice(start, 23), path / f"{number:03d}.parquet", row_group_size=7)
+        streams[name] = hp.read.parquet(str(path), **source.options)
+    return streams
+
+
+@pytest.fixture(scope="module")
+def by_slices(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    folder = tmp_path_factory.mktemp("lakes")
+    return Answers(lambda c: c.build(lake(c, folder)).to_spark(spark, plan="slices", slices=3))
+
+
+@pytest.fixture(scope="module")
+def by_shards(spark: SparkSession) -> Answers:
+    return Answers(lambda c: c.build().to_spark(spark, plan="shards", shards=2))
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
+def test_slices(case: Case, by_slices: Answers) -> None:
+    try:
+        answer = by_slices.of(case)
+    except hp.PlanError as error:
+        if "not possible" not in str(error):
+            raise
+        assert "the reach is unbounded" in str(error) or "is not in Parquet files" in str(error)
+        pytest.skip(str(error).splitlines()[0])
+    case.check(answer)
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
+def test_shards(case: Case, by_shards: Answers) -> None:
+    case.check(by_shards.of(case))
+
+
+# --- DataFrames ---------------------------------------------------------------------------------------------------------
+
+
+def rows(count: int = 4000, keys: int = 7) -> pa.Table:
+    random = np.random.default_rng(3)
+    at = np.repeat(np.arange(count // keys), keys)[:count]
+    table = {"sensor": np.arange(len(at)) % keys, "time": at * 1_000_000, "value": random.normal(size=len(at))}
+    return pa.table(table)
+
+
+def filtered(stream: hp.Stream) -> hp.UniformSignal:
+    return stream.where(hp.col("value") > -2.5).signal("value").sample("1ms").fir([0.5, 0.25, 0.25])
+
+
+def same(found: pa.Table, wanted: pa.Table) -> None:
+    order = [(n, "ascending") for n in wanted.column_names if n in ("sensor", "time", "group")]
+    found, wanted = found.sort_by(order), wanted.sort_by(order)
+    assert found.column_names == wanted.column_names
+    for name in wanted.column_names:
+        assert found[name].to_pylist() == wanted[name].to_pylist(), name
+
+
+def test_a_dataframe_gives_what_the_local_engine_gives(spark: SparkSession) -> None:
+    table = rows()
+    frame = spark.createDataFrame(table).repartition(3)
+    query = filtered(hp.from_spark(frame, key="sensor", time="time"))
+    wanted = filtered(hp.from_arrow(table, key="sensor", time="time"))
+    same(query.to_spark(spark).toArrow(), wanted.to_arrow())
+    segments = query.to_spark(spark, shape="segments", shards=3)
+    assert segments.columns == ["sensor", "time", "period", "values"]
+    assert segments.selectExpr("sum(size(values))").first()[0] == len(wanted.to_arrow())
+
+
+def test_timestamps_come_back_as_they_were(spark: SparkSession) -> None:
+    table = rows(200)
+    stamped = table.set_column(1, "time", table["time"].cast(pa.timestamp("ns")).cast(pa.timestamp("us", "UTC")))
+    wanted = filtered(hp.from_arrow(table, key="sensor", time="time")).to_arrow()
+    for kind in ("timestamp", "timestamp_ntz"):
+        rows_of_kind = spark.createDataFrame(stamped).selectExpr("sensor", f"cast(time as {kind}) time", "value")
+        frame = filtered(hp.from_spark(rows_of_kind, key="sensor", time="time")).to_spark(spark)
+        assert dict(frame.dtypes)["time"] == kind
+        found = frame.toArrow()
+        same(found.set_column(1, "time", found["time"].cast(pa.int64())), _in_microseconds(wanted))
+
+
+def _in_microseconds(table: pa.Table) -> pa.Table:
+    return table.set_column(1, "time", pa.array(table["time"].to_numpy() // 1000))
+
+
+def test_a_change_of_key_is_a_second_exchange(spark: SparkSession) -> None:
+    table = rows(600, keys=6)
+
+    def query(stream: hp.Stream) -> hp.Stream:
+        counted = stream.tumble("20ms").agg(n=hp.count(), top=hp.max("value"))
+        return (
+            counted.with_columns(group=hp.col("n") % 2)
+            .key_by("group")
+            .tumble("60ms")
+            .agg(m=hp.sum("n"), top=hp.max("top"))
+        )
+
+    found = query(hp.from_spark(spark.createDataFrame(table), key="sensor", time="time")).to_spark(spark, shards=2)
+    same(found.toArrow(), query(hp.from_arrow(table, key="sensor", time="time")).to_arrow())
+
+
+def test_both_inputs_of_a_join_meet_in_one_shard(spark: SparkSession) -> None:
+    left, right = rows(300), rows(400, keys=9)
+
+    def query(a: hp.Stream, b: hp.Stream) -> hp.Stream:
+        return a.band_join(b.where(hp.col("value") > 0), before="1ms", after="1ms")
+
+    sources = [hp.from_arrow(t, key="sensor", time="time") for t in (left, right)]
+    frames = [hp.from_spark(spark.createDataFrame(t), key="sensor", time="time") for t in (left, right)]
+    found = query(*frames).to_spark(spark, shards=3).toArrow().to_pylist()
+    wanted = query(*sources).to_arrow().to_pylist()
+    assert sorted(map(str, found)) == sorted(map(str, wanted))
+
+
+def test_everything_together_lies_in_one_shard_and_the_others_are_empty(spark: SparkSession) -> None:
+    table = rows(100)
+    query = (
+        hp.from_spark(spark.createDataFrame(table), key="sensor", time="time").key_by().tumble("1s").agg(n=hp.count())
+    )
+    assert query.to_spark(spark, shards=4).toArrow()["n"].to_pylist() == [len(table)]
+
+
+def test_an_empty_dataframe_gives_no_rows(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(rows()).where("sensor < 0")
+    assert filtered(hp.from_spark(frame, key="sensor", time="time")).to_spark(spark).count() == 0
+
+
+def test_spark_spreads_the_labels_evenly(spark: SparkSession) -> None:
+    numbers = spark.range(-50, 50).selectExpr("cast(id as int) i", "hash(cast(id as int)) h").collect()
+    assert all(spark_hash(row.i) == row.h for row in numbers)
+    for shards in (1, 2, 7, 64):
+        assert [spark_hash(label) % shards for label in labels(shards)] == list(range(shards))
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_streaming_dataframe_is_refused(spark: SparkSession) -> None:
+    frame = spark.readStream.format("rate").load().selectExpr("value as sensor", "timestamp as time", "1.0D as value")
+    with pytest.raises(hp.PlanError, match=r"streaming DataFrame(.|\n)*start"):
+        hp.from_spark(frame, key="sensor", time="time").to_spark(spark)
+
+
+def test_a_grid_between_microseconds_is_refused(spark: SparkSession) -> None:
+    table = rows(50)
+    stamped = table.set_column(1, "time", table["time"].cast(pa.timestamp("ns")))
+    signal = hp.from_arrow(stamped, key="sensor", time="time").signal("value")
+    with pytest.raises(hp.PlanError, match=r"between microseconds(.|\n)*integer nanoseconds"):
+        signal.sample("44.1kHz").to_spark(spark)
+    assert hp.from_arrow(table, key="sensor", time="time").signal("value").sample("44.1kHz").to_spark(spark).count() > 0
+
+
+def test_what_a_task_refuses_reaches_the_user(spark: SparkSession) -> None:
+    from pyspark.errors import PythonException
+
+    twice = pa.concat_tables([rows(20), rows(20)])
+    query = hp.from_arrow(twice, key="sensor", time="time").signal("value")
+    with pytest.raises(
+        PythonException, match=r"DataError: signal: two events of key .* overlap(.|\n)*Hint: a signal has one"
+    ) as caught:
+        query.to_spark(spark).collect()
+    error = cause(caught.value)
+    assert isinstance(error, hp.DataError)
+    assert error.message.startswith("signal: two events of key")
+    assert error.hint is not None and "ties" in error.hint
+    assert error.where is not None and error.where.startswith("test_batch.py:")
+
+
+def test_instants_between_microseconds_are_refused_by_the_task(spark: SparkSession) -> None:
+    stamped = pa.table({"time": pa.array([1500], pa.timestamp("ns")), "value": [1.0]})
+    with pytest.raises(Exception, match="DataError: to_spark: a value of 'time' does not fit"):
+        hp.from_arrow(stamped, time="time").to_spark(spark).collect()
