@@ -140,10 +140,34 @@ def fir(x: Samples, taps: Sequence[complex], missing: str = "zero") -> Samples:
 
 
 def sos(x: Samples, sections: np.ndarray, missing: str = "zero") -> Samples:
+    """``sosfilt``; after a sample that is not finite NaN for as long as the filter rings, then at rest."""
+    rings = ringing(np.asarray(sections, float))
+
+    def column(v: np.ndarray) -> np.ndarray:
+        out = np.full(len(v), np.nan, v.dtype)
+        at = 0
+        while at < len(v):
+            bad = np.flatnonzero(~np.isfinite(v[at:]))
+            stop = at + int(bad[0]) + 1 if len(bad) else len(v)
+            out[at:stop] = scipy.signal.sosfilt(sections, v[at:stop])
+            last = stop - 1
+            while len(bad) and (worse := np.flatnonzero(~np.isfinite(v[last + 1 : last + 1 + rings]))).size:
+                last += 1 + int(worse[-1])
+            at = last + 1 + rings if len(bad) else len(v)
+        return out
+
+    def run(v: np.ndarray) -> np.ndarray:
+        v = v.astype(np.result_type(v.dtype, float))
+        return column(v) if v.ndim == 1 else np.stack([column(v[:, c]) for c in range(v.shape[1])], axis=1)
+
     with np.errstate(all="ignore"):
-        return filtered(
-            x, lambda v: scipy.signal.sosfilt(sections, v.astype(np.result_type(v.dtype, float)), axis=0), missing
-        )
+        return filtered(x, run, missing)
+
+
+def ringing(sections: np.ndarray) -> int:
+    """Samples until the impulse response stays below 2**-60 of its peak."""
+    response = np.abs(scipy.signal.sosfilt(sections, np.eye(1, 200_000)[0]))
+    return int(np.flatnonzero(response > 2.0**-60 * response.max())[-1]) + 1
 
 
 # --- windows ------------------------------------------------------------------------------------------------------------------

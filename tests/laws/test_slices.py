@@ -75,17 +75,13 @@ def test_most_cases_are_sliced() -> None:
     assert len(SLICED) > len(ALL_CASES) * 2 // 3
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="sos: a NaN stays in the state while samples come; a later slice is clean",
-)
 def test_slices_of_a_recursive_filter_after_nan() -> None:
     values = [float(n % 7) for n in range(400)]
     values[5] = float("nan")
     source = Source(pa.table({"k": ["a"] * 400, "t": range(0, 4000, 10), "v": values}), key="k")
     case = sos("sos-long-after-nan", source, [[1.0, 0.5, 0.0, 1.0, -0.1, 0.0]])
     case.check(run_slices(case, [3000]))
+    case.check(run_slices(case, [60, 70, 200, 650, 660, 3000]))
 
 
 def test_slices_of_a_recursive_filter_that_has_long_settled() -> None:

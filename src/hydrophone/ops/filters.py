@@ -112,11 +112,13 @@ def _convolve(values: Any, at: Any, offsets: Any, taps: Any, channels: int, out:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sos(Node):
-    """Second-order sections; reference: ``scipy.signal.sosfilt(sos, x)``.
+    """Second-order sections; reference: ``scipy.signal.sosfilt(sos, x)`` as long as samples are finite.
 
     Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle` samples it is at rest
-    again), ``reset`` puts it to rest.
-    End: nothing follows the last sample. A NaN stays in the state of its key until the filter comes to rest.
+    again), ``reset`` puts it to rest. End: nothing follows the last sample.
+
+    After a NaN or infinity the output is NaN for `settle` samples, as long as it would have rung in the output; then the
+    filter begins at rest. SciPy's would stay NaN for ever, and one bad reading would silence a sensor for good.
     """
 
     sections: tuple[tuple[float, float, float, float, float, float], ...]
@@ -143,13 +145,13 @@ class Sos(Node):
         return UniformType(x.key, x.time, x.clock, np.result_type(x.dtype, np.float64), x.channels, x.timebase)
 
     def reach(self, x: UniformType) -> Reach:
-        """As long as the impulse response is above rounding."""
+        """As long as the impulse response is above rounding; twice that, because a NaN puts the filter to rest later."""
         steps = settle(np.asarray(self.sections))
         if steps >= LONGEST_SETTLE:
             return Reach.unbounded(
                 f"sos: rings for more than {LONGEST_SETTLE:,} samples (pole radius {pole_radius(np.asarray(self.sections)):.8g})"
             )
-        return Reach.samples(x.timebase, before=steps)
+        return Reach.samples(x.timebase, before=2 * steps + 1)
 
     def kernel(self, x: UniformType) -> Kernel:
         """Filter."""
@@ -188,8 +190,12 @@ class SosKernel(Kernel):
         self.sections, self.missing, self.out = sections, missing, out
         self.settle = settle(sections)
         self.grids = Grids(out.timebase)
-        shape = (max(out.channels, 1), len(sections), 2)
-        self.memory = SlotArrays(z=Field(out.dtype, 0, shape), due=Field(np.int64, MIN_TIME))
+        channels = max(out.channels, 1)
+        self.memory = SlotArrays(
+            z=Field(out.dtype, 0, (channels, len(sections), 2)),
+            sick=Field(np.int64, 0, (channels,)),
+            due=Field(np.int64, MIN_TIME),
+        )
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Filter one batch."""
@@ -200,9 +206,8 @@ class SosKernel(Kernel):
         self.grids.learn(batch, len(self.keys))
         x = batch.values.astype(self.out.dtype, copy=True).reshape(len(batch.values), -1)
         longest = self.settle if self.missing is Missing.ZERO else 0
-        _sosfilt(
-            x, batch.slot, batch.first, batch.offsets, self.sections, self.memory["z"], self.memory["due"], longest
-        )
+        state = self.memory["z"], self.memory["sick"], self.memory["due"]
+        _sosfilt(x, batch.slot, batch.first, batch.offsets, self.sections, *state, self.settle, longest)
         self.memory.touch(batch.slot)
         return (batch.with_values(x.reshape(batch.values.shape)),)
 
@@ -215,24 +220,41 @@ class SosKernel(Kernel):
 
 
 @numba.njit(cache=True, nogil=True)
-def _sosfilt(x: Any, slot: Any, first: Any, offsets: Any, sections: Any, z: Any, due: Any, settle: int) -> None:
-    """In place, run by run; a hole is at most `settle` zeros, a longer one puts the filter to rest."""
+def _sosfilt(
+    x: Any, slot: Any, first: Any, offsets: Any, sections: Any, z: Any, sick: Any, due: Any, settle: int, longest: int
+) -> None:
+    """In place, run by run; a hole is at most `longest` zeros, a longer one puts the filter to rest."""
     for run in range(len(slot)):
         s = slot[run]
         gap = first[run] - due[s] if due[s] != MIN_TIME else 0
-        if gap > settle:
+        if gap > longest:
             z[s] = 0
+            sick[s] = 0
             gap = 0
         for c in range(x.shape[1]):
-            state = z[s, c]
             for i in range(offsets[run] - gap, offsets[run + 1]):
                 value = x[i, c] if i >= offsets[run] else x.dtype.type(0)
-                for k in range(sections.shape[0]):
-                    b0, b1, b2, a1, a2 = sections[k, 0], sections[k, 1], sections[k, 2], sections[k, 4], sections[k, 5]
-                    y = b0 * value + state[k, 0]
-                    state[k, 0] = b1 * value - a1 * y + state[k, 1]
-                    state[k, 1] = b2 * value - a2 * y
-                    value = y
+                finite = value - value == 0
+                if sick[s, c] > 0:
+                    sick[s, c] -= 1
+                    value = x.dtype.type(np.nan)
+                else:
+                    value = _through(value, sections, z[s, c])
+                    finite = value - value == 0
+                if not finite:
+                    sick[s, c] = settle
+                    z[s, c] = 0
                 if i >= offsets[run]:
                     x[i, c] = value
         due[s] = first[run] + offsets[run + 1] - offsets[run]
+
+
+@numba.njit(cache=True, nogil=True)
+def _through(value: Any, sections: Any, state: Any) -> Any:
+    """One sample through all sections (transposed direct form II, as SciPy)."""
+    for k in range(sections.shape[0]):
+        y = sections[k, 0] * value + state[k, 0]
+        state[k, 0] = sections[k, 1] * value - sections[k, 4] * y + state[k, 1]
+        state[k, 1] = sections[k, 2] * value - sections[k, 5] * y
+        value = y
+    return value
