@@ -68,7 +68,7 @@ def digest(answer: Answer) -> str:
     return hashlib.sha256(rounded.encode()).hexdigest()[:12]
 
 
-def summary(values: npt.NDArray[np.floating]) -> Answer:
+def summary(values: npt.NDArray[np.inexact]) -> Answer:
     """Count, sum of magnitudes and sum of squares."""
     flat = values.reshape(-1)
     return len(flat), float(np.abs(flat).sum()), float(np.vdot(flat, flat).real)

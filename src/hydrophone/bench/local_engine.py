@@ -11,7 +11,7 @@ import pyarrow as pa
 import scipy.signal
 
 import hydrophone as hp
-from hydrophone.batch import Progress, Segments
+from hydrophone.batch import Events, Progress, Segments
 from hydrophone.bench.harness import Answer, Case, summary
 from hydrophone.bench.peers import flat_numpy
 from hydrophone.engine.pipeline import Pipeline
@@ -78,7 +78,7 @@ def ours(query: hp.UniformSignal | hp.Windowed, samples: npt.NDArray[np.float64]
     )
     pipeline.step(0, batch)
     pipeline.advance([Progress.end()])
-    out = [b.values for b in pipeline.drain()]
+    out = [b.values for b in pipeline.drain() if not isinstance(b, Events)]
     return summary(np.concatenate(out) if len(out) > 1 else out[0])
 
 

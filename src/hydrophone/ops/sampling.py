@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hydrophone.batch import Batch, Events, Ints, Mask, Segments
+from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.rows import signal_values
@@ -157,51 +157,57 @@ class SampleKernel(Kernel):
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Every beat inside an event, and every beat between it and the one before."""
         assert isinstance(batch, Events)
-        self.past.reserve(len(self.keys))
-        slot, start, stop = batch.slot, batch.start, batch.stop
         value = signal_values(batch, self.kind).astype(self.out.dtype, copy=False)
-        inside, on = self.base.index_at(slot, start)
-        if self.fill is None and batch.end is None:
-            return (Segments.of_samples(slot[on], inside[on], value[on], self.base),)
-        after = self.base.index_from(slot, stop)
-        if self.fill is None:
-            counts = after - inside
-            index, which = ranges(inside, counts), np.repeat(np.arange(len(slot)), counts)
-            return (Segments.of_samples(slot[which], index, value[which], self.base),)
-        new = np.concatenate([[True], slot[1:] != slot[:-1]])
-        ref = np.concatenate([[MIN_TIME], stop[:-1] - 1])
-        ref[new] = self.past["time"][slot[new]]
-        left = np.concatenate([value[:1], value[:-1]])
-        left[new] = self.past["value"][slot[new]]
-        owed = self.base.index_from(slot, add_time(ref, 1))
-        owed[new] = np.maximum(owed[new], self.past["due"][slot[new]])
-        until = inside
-        if self.fill.waits:
-            bridged = _near(start, ref, self.gap)
+        return (self._inside(batch, value) if self.fill is None else self._filled(batch, value, self.fill),)
+
+    def _inside(self, x: Events, value: Values) -> Segments:
+        """The beats inside events alone."""
+        inside, on = self.base.index_at(x.slot, x.start)
+        if x.end is None:
+            return Segments.of_samples(x.slot[on], inside[on], value[on], self.base)
+        counts = self.base.index_from(x.slot, x.stop) - inside
+        which = np.repeat(np.arange(len(x)), counts)
+        return Segments.of_samples(x.slot[which], ranges(inside, counts), value[which], self.base)
+
+    def _filled(self, x: Events, value: Values, fill: Fill) -> Segments:
+        """The beats inside events, and before each those that the fill gives."""
+        inside, after = self.base.index_from(x.slot, x.start), self.base.index_from(x.slot, x.stop)
+        ref, left, owed = self._before(x, value)
+        if fill.waits:
+            until = np.where(_near(x.start, ref, self.gap), inside, owed)
         else:
-            bridged = ref > MIN_TIME
-            until = np.minimum(inside, self.base.index_from(slot, add_time(add_time(ref, self.gap), 1)))
-        before = np.where(bridged, np.maximum(until - owed, 0), 0)
+            until = np.minimum(inside, self.base.index_from(x.slot, add_time(add_time(ref, self.gap), 1)))
+        before = np.where(ref > MIN_TIME, np.maximum(until - owed, 0), 0)
         counts = before + after - inside
-        which = np.repeat(np.arange(len(slot)), counts)
-        position = ranges(np.zeros(len(counts), np.int64), counts)
+        which, position = np.repeat(np.arange(len(x)), counts), ranges(np.zeros(len(counts), np.int64), counts)
         between = position < before[which]
         index = np.where(between, owed[which] + position, inside[which] + position - before[which])
-        out = value[which]
-        at = which[between]
+        out, at = value[which], which[between]
         if len(at):
-            share = (self.base.instant(slot[at], index[between]) - ref[at]) / (start[at] - ref[at])
-            share = share[:, None] if out.ndim == 2 else share
-            out[between] = self.fill.between(share, left[at], value[at])
-        final = np.concatenate([new[1:], [True]])
-        at = slot[final]
-        self.past["time"][at], self.past["value"][at], self.past["due"][at] = (
-            stop[final] - 1,
-            value[final],
-            after[final],
-        )
-        self.past.touch(at)
-        return (Segments.of_samples(slot[which], index, out, self.base),)
+            share = (self.base.instant(x.slot[at], index[between]) - ref[at]) / (x.start[at] - ref[at])
+            out[between] = fill.between(share[:, None] if out.ndim == 2 else share, left[at], value[at])
+        self._remember(x, value, after)
+        return Segments.of_samples(x.slot[which], index, out, self.base)
+
+    def _before(self, x: Events, value: Values) -> tuple[Ints, Values, Ints]:
+        """For every event the reference point before it, its value, and the first beat after it that is owed."""
+        self.past.reserve(len(self.keys))
+        new = np.concatenate([[True], x.slot[1:] != x.slot[:-1]])
+        slot = x.slot[new]
+        ref = np.concatenate([[MIN_TIME], x.stop[:-1] - 1])
+        left = np.concatenate([value[:1], value[:-1]])
+        ref[new], left[new] = self.past["time"][slot], self.past["value"][slot]
+        owed = self.base.index_from(x.slot, add_time(ref, 1))
+        owed[new] = np.maximum(owed[new], self.past["due"][slot])
+        return ref, left, owed
+
+    def _remember(self, x: Events, value: Values, after: Ints) -> None:
+        """The last event of every key is its reference point from now on."""
+        last = np.concatenate([x.slot[1:] != x.slot[:-1], [True]])
+        slot = x.slot[last]
+        self.past["time"][slot], self.past["value"][slot] = x.stop[last] - 1, value[last]
+        self.past["due"][slot] = after[last]
+        self.past.touch(slot)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """A last value goes on up to the mark; other fills wait for the next event."""
