@@ -11,13 +11,15 @@ import pyarrow as pa
 from hydrophone.keys import spread
 from hydrophone.plan.source import Layout
 from hydrophone.runs import stable_order
-from hydrophone.spark.scan import packed
+from hydrophone.spark.scan import stream_of
 
 PACKED = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("data", pa.binary())])
 """What crosses the exchange: rows of one shard and one port as an Arrow stream."""
 
 ROWS = 1 << 20
 """Rows that are gathered before they are packed."""
+BYTES = 256 << 20
+"""Bytes that are gathered before they are packed: Spark holds a row in one buffer."""
 
 
 @lru_cache(maxsize=16)
@@ -63,13 +65,14 @@ class Packer:
     def __init__(self, port: int, layout: Layout, shards: int) -> None:
         self.port, self.layout, self.shards = port, layout, shards
         self._held: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def add(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Take rows; give packed ones when there are enough."""
         self._held.append(table)
         self._rows += len(table)
-        if self._rows >= ROWS:
+        self._bytes += table.nbytes
+        if self._rows >= ROWS or self._bytes >= BYTES:
             yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -77,7 +80,7 @@ class Packer:
         if not self._rows:
             return
         table = pa.concat_tables(self._held).combine_chunks()
-        self._held, self._rows = [], 0
+        self._held, self._rows, self._bytes = [], 0, 0
         shard = spread([table[k] for k in self.layout.key], self.shards, len(table))
         order = stable_order(shard, np.zeros(len(shard), np.int64))
         if order is not None:
@@ -85,7 +88,13 @@ class Packer:
         bounds = np.concatenate([[0], np.cumsum(np.bincount(shard, minlength=self.shards))])
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             piece = table.slice(bounds[number], bounds[number + 1] - bounds[number])
-            row = [[labels(self.shards)[number]], [self.port], [packed(piece)]]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(v, f.type) for v, f in zip(row, PACKED, strict=True)], schema=PACKED
-            )
+            yield _row(labels(self.shards)[number], self.port, stream_of(piece))
+
+
+def _row(label: int, port: int, data: pa.Buffer) -> pa.RecordBatch:
+    """One packed row; its data is not copied."""
+    bounds = pa.py_buffer(np.array([0, data.size], np.int32))
+    blob = pa.Array.from_buffers(pa.binary(), 1, [None, bounds, data])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([label], pa.int32()), pa.array([port], pa.int32()), blob], schema=PACKED
+    )

@@ -201,10 +201,15 @@ class TableScan:
 
 def packed(table: pa.Table) -> bytes:
     """A table as one Arrow stream."""
+    return bytes(stream_of(table))
+
+
+def stream_of(table: pa.Table) -> pa.Buffer:
+    """A table as one Arrow stream, in memory that Arrow owns."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
 def unpacked(data: bytes | pa.Buffer) -> pa.Table:
