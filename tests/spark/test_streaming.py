@@ -144,6 +144,7 @@ def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path) -> Non
         both = pa.concat_tables([result(tmp_path / name), aside])
         assert sorted(both.to_pylist(), key=lambda r: r["t"]) == everything
     assert len(result(tmp_path / "drop")) == 651
+    assert len(hp.read.parquet(str(tmp_path / "drop"), key="k", time="t").to_arrow()) == 651
 
 
 def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) 
     adjusted.wait()
     times = np.sort(moved.to_arrow()["t"].to_numpy())
     assert len(times) == 600 and (times == 5990).sum() == 1 + 200
-    with pytest.raises(Exception, match=r"LateEventError: source: .* rows are late"):
+    with pytest.raises(hp.LateEventError, match=r"source: \d+ rows are late(.|\n)*Hint: allow more delay"):
         refused.wait()
 
 

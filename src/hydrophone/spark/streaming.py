@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import threading
 import uuid
 from collections import deque
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import hydrophone
+from hydrophone import errors
 from hydrophone.engine import emit, late
 from hydrophone.engine.late import Action
 from hydrophone.errors import ParameterError, PlanError, StateVersionError, UnsupportedError
@@ -76,16 +78,18 @@ class RunningQuery:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the query ends (or for so many seconds) and say whether it has; an error of the query is raised here."""
-        if timeout is None:
-            self.query.awaitTermination()
-            return True
-        return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
+        with _own_errors():
+            if timeout is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
 
     await_termination = wait
 
     def process_all_available(self) -> None:
         """Wait until everything that has arrived so far is in the results."""
-        self.query.processAllAvailable()
+        with _own_errors():
+            self.query.processAllAvailable()
 
     @property
     def progress(self) -> list[Metrics]:
@@ -101,6 +105,24 @@ class RunningQuery:
         """Whether the query runs, what Spark says it does, and the metrics of the latest micro-batch."""
         latest = self._told[-1] if self._told else {}
         return {"active": self.query.isActive, "message": self.query.status["message"], **latest}
+
+
+_OWN = re.compile(r"^hydrophone\.errors\.(\w+): (.*)(?:\n  at (.*))?(?:\n  Hint: (.*))?", re.MULTILINE)
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """An error of ours that Spark brings from a task as text, raised as what it was; Spark's own is its cause."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        yield
+    except StreamingQueryException as error:
+        found = _OWN.search(str(error))
+        kind = getattr(errors, found[1], None) if found else None
+        if found is None or kind is None:
+            raise
+        raise kind(found[2], where=found[3], hint=found[4]) from error
 
 
 def start(
@@ -259,7 +281,7 @@ def _packed(spark: SparkSession, feed: Feed, packer: Packer, files_per_batch: in
     """The chunks of one source."""
     data = feed.source.data
     if isinstance(data, SparkData):
-        return data.frame.select(*(f"`{n}`" for n in feed.schema.names)).mapInArrow(packer.rows, DDL)
+        return data.frame.select(*(f"`{n.replace('`', '``')}`" for n in feed.schema.names)).mapInArrow(packer.rows, DDL)
     assert isinstance(data, ParquetData)
     # Spark watches the folder and hands out paths; the tasks read the files themselves.
     files = spark.readStream.format("binaryFile").schema(_FILE).option("pathGlobFilter", "*.parquet")
@@ -379,7 +401,7 @@ def _release() -> str:
 
 def _read(spark: SparkSession, path: str) -> dict[str, Any] | None:
     if local := _local(path):
-        return json.loads(local.read_text()) if local.exists() else None  # type: ignore[no-any-return]
+        return json.loads(local.read_text()) if local.exists() else None
     from pyspark.errors import AnalysisException
 
     try:
