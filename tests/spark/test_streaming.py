@@ -120,7 +120,7 @@ def readings(number: int, count: int = 200, keys: int = 5) -> pa.Table:
     return pa.table({"k": t % keys, "t": t * 10, "v": np.sin(t)})
 
 
-def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path) -> None:
+def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tables = [readings(0), readings(2), readings(1), readings(3)]
     arrive(tmp_path / "in", tables)
     runs = {}
@@ -138,6 +138,8 @@ def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path) -> Non
         query.wait()
         assert sum(p["late"].get(0, 0) for p in query.progress) == 149
         assert sum(p["rows"] for p in query.progress) == 800
+    told = {str(tmp_path / "side-checkpoint" / "late"), str(tmp_path / "late"), "not kept"}
+    assert {r.message.rpartition(", ")[2] for r in caplog.records if "149 late rows" in r.message} == told
     everything = sorted(pa.concat_tables(tables).to_pylist(), key=lambda r: r["t"])
     for name, path in {"side": tmp_path / "side-checkpoint" / "late", "there": tmp_path / "late"}.items():
         aside = pq.read_table(path).select(["k", "t", "v"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Metrics = dict[str, Any]
+
+_log = logging.getLogger("hydrophone")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Writer:
     result : the schema of results
     sources : the schemas of the sources' rows
     instants : columns that are shown as Spark's TIMESTAMP
-    late : the folder for late rows
+    late : the folder for late rows, where they are kept
     told : takes the metrics
     """
 
@@ -50,7 +53,7 @@ class Writer:
     result: pa.Schema
     sources: tuple[pa.Schema, ...]
     instants: frozenset[str]
-    late: str
+    late: str | None
     told: Callable[[Metrics], None]
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
@@ -62,7 +65,10 @@ class Writer:
             metrics = combined(batch, [json.loads(row.data) for row in told])
             self._results(chunks.where(f"kind = {Kind.RESULT:d}"), batch)
             for source, rows in metrics["late"].items():
-                if rows:
+                _log.warning(
+                    "micro-batch %d: %d late rows of source %d, %s", batch, rows, source, self.late or "not kept"
+                )
+                if self.late:
                     self._late(chunks, source, batch)
         finally:
             chunks.unpersist()

@@ -151,7 +151,7 @@ def start(
         emit.schema(root.type, shape),
         tuple(f.schema for f in query.feeds),
         _instants(root),
-        late_path or "",
+        late_path,
         told.append,
     )
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
