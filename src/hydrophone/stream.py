@@ -17,7 +17,7 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.io import csv, parquet
 from hydrophone.ops.aggregates import Aggregate, Tumble
 from hydrophone.ops.arithmetic import Combine, Scalar
-from hydrophone.ops.filters import Fir, Sos
+from hydrophone.ops.filters import Ema, Fir, Sos
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
@@ -240,6 +240,10 @@ class Signal(Stream):
 
 class UniformSignal(Query):
     """Samples on an exact grid."""
+
+    def ema(self, alpha: float, *, missing: str = "fade") -> UniformSignal:
+        """Exponential moving average: `alpha` of the new sample, the rest of the average so far; ``"fade"`` or ``"reset"`` at a hole."""
+        return UniformSignal(build(Ema(inputs=(self.node,), alpha=float(alpha), missing=missing)))
 
     def fir(self, taps: Sequence[float] | np.ndarray[Any, Any], *, missing: str = "zero") -> UniformSignal:
         """Weighted sum of the last ``len(taps)`` samples, newest first, as ``scipy.signal.lfilter(taps, 1, x)``."""

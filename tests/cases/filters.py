@@ -1,4 +1,4 @@
-"""Cases of Fir and Sos."""
+"""Cases of Fir, Sos and Ema."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.signal
 from tests import oracles
 from tests.cases import data
 from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled
 from tests.cases.table import Case, Source, grid, sample_rows
 
-from hydrophone.ops.filters import Fir, Sos
+from hydrophone.ops.filters import Ema, Fir, Sos
 
 _SUMS = "sums of products in another order than SciPy's"
 _RINGING = "a hole longer than the filter rings puts it to rest (below 2**-60 of the peak); SciPy adds in another order"
+
+_FADING = (
+    "one power over a hole where pandas multiplies step by step; a hole or stretch in which the past fades below 2**-60"
+)
 
 BUTTER = scipy.signal.butter(4, 0.3, output="sos")
 NOTCH = scipy.signal.tf2sos(*scipy.signal.iirnotch(0.2, 4))
@@ -65,6 +70,49 @@ def sos(
     return Case(name, Sos, {"x": source}, query, expected, 1e-12, _RINGING)
 
 
+def ema(
+    name: str,
+    source: Source,
+    alpha: float,
+    missing: str = "fade",
+    *,
+    period: Any = 10,
+    spacing: Any = None,
+    columns: Any = ("v",),
+) -> Case:
+    def query(s: Mapping[str, Any]) -> Any:
+        return s["x"].signal(*columns).sample(spacing or period).ema(alpha, missing=missing)
+
+    def expected(inputs: Mapping[str, Source]) -> Any:
+        x = sampled(inputs["x"], period, columns=columns)
+        return sample_rows(oracles.each(lambda v: _ewm(v, alpha, missing), x), grid(period))
+
+    return Case(name, Ema, {"x": source}, query, expected, 1e-12, _FADING)
+
+
+def _ewm(x: oracles.Samples, alpha: float, missing: str) -> oracles.Samples:
+    """pandas' ``ewm`` of one key, channel by channel and part by part; a sample that is not finite is a hole that gives NaN."""
+    if not x:
+        return {}
+    index, table = list(x), np.array([np.atleast_1d(v) for v in x.values()])
+    table = table.astype(np.result_type(table.dtype, float))
+
+    def column(v: np.ndarray) -> np.ndarray:
+        series = pd.Series(v, index)[np.isfinite(v)].sort_index()
+        mean = pd.Series(np.nan, index)
+        if len(series) and missing == "fade":
+            dense = series.reindex(range(series.index[0], series.index[-1] + 1)).bfill()
+            mean[series.index] = dense.ewm(alpha=alpha, adjust=False).mean()[series.index]
+        elif len(series):
+            stretch = (series.index.to_series().diff() != 1).cumsum()
+            for _, alone in series.groupby(stretch):
+                mean[alone.index] = alone.ewm(alpha=alpha, adjust=False).mean()
+        return mean.to_numpy()
+
+    parts = [column(c.real) + 1j * column(c.imag) if np.iscomplexobj(c) else column(c) for c in table.T]
+    return dict(zip(index, parts[0] if len(parts) == 1 else np.stack(parts, axis=1), strict=True))
+
+
 def _wide(v: Any) -> Any:
     return v if isinstance(v, complex) or np.iscomplexobj(v) else np.asarray(v, float)
 
@@ -102,4 +150,23 @@ CASES = [
     sos("sos-vectors", _vectors(), PLAIN, period=1, columns=("v", "w")),
     sos("sos-44khz", _cd_audio(), BUTTER, period=GRID_44K, spacing="44.1kHz"),
     sos("sos-empty", data.empty(data.beats(30)), BUTTER),
+    ema("ema-fade", data.beats(40), 0.3),
+    ema("ema-reset", data.beats(40), 0.3, "reset"),
+    ema("ema-without-holes", data.beats(41, lost=0), 0.1),
+    ema("ema-all-of-the-new", data.beats(42), 1.0),
+    ema("ema-quick", data.beats(43, rows=80), 0.999_9),
+    ema("ema-brisk", data.beats(43, rows=80), 0.9),
+    ema("ema-brisk-reset", data.beats(43, rows=80), 0.9, "reset"),
+    ema("ema-slow", data.beats(43, rows=80), 0.01),
+    ema("ema-slow-reset", data.beats(43, rows=80), 0.01, "reset"),
+    ema("ema-without-bound", data.beats(44), 1e-9),
+    ema("ema-rough", data.beats(45, value=data.rough), 0.5),
+    ema("ema-rough-reset", data.beats(45, value=data.rough), 0.5, "reset"),
+    ema("ema-integers", data.beats(46, [7, -7], value=data.whole), 0.25),
+    ema("ema-complex", data.beats(47, value=data.complicated), 0.25),
+    ema("ema-single", data.beats(48, value=data.single), 0.25),
+    ema("ema-vectors", _vectors(), 0.5, period=1, columns=("v", "w")),
+    ema("ema-44khz", _cd_audio(), 0.2, period=GRID_44K, spacing="44.1kHz"),
+    ema("ema-empty", data.empty(data.beats(40)), 0.3),
+    ema("ema-keys-once", data.beats(49, list(range(50)), 1, lost=0), 0.3),
 ]
