@@ -19,7 +19,7 @@ LAYERS = {
     "runs": {"errors"},
     "sigseg": {"errors", "time"},
     "expr": {"errors"},
-    "batch": {"runs", "sigseg", "time"},
+    "batch": {"errors", "runs", "sigseg", "time"},
     "keys": {"batch", "errors"},
     "state": {"batch"},
     "kernel": {"batch", "keys", "state"},

@@ -273,7 +273,13 @@ def picture(path: Path, readings: hp.Stream, batch: pa.Table, frames: pa.Table, 
     zero = raw["ts"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy().min()
     top.plot(_seconds(raw, zero), raw["value"].to_numpy(), ".", ms=2, color="0.6", label="readings")
     top.plot(_seconds(clean, zero), clean["value"].to_numpy(), color="#0072b2", lw=1.2, label="cleaned")
-    top.set(title=f"Sensor {sensor}, which hums at {HUM} Hz", xlabel="seconds", ylabel="value", xlim=(70, 110), ylim=(11, 29))
+    top.set(
+        title=f"Sensor {sensor}, which hums at {HUM} Hz",
+        xlabel="seconds",
+        ylabel="value",
+        xlim=(70, 110),
+        ylim=(11, 29),
+    )
     top.legend(loc="upper right")
     own = frames.filter(pa.compute.equal(frames["sensor"], sensor)).sort_by("ts")
     frequency = np.fft.rfftfreq(512, 0.1)

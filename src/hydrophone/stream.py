@@ -50,7 +50,12 @@ class Query:
         return f"<{self.node.type.describe()}>"
 
     def explain(self, stage: str = "logical") -> str:
-        """What the plan does, node by node: type, reach, scope, host and why. `stage`: "logical", "rewritten", "lowered", "stages", "spark"."""
+        """What the plan does, node by node: type, reach, scope, host and why.
+
+        Parameters
+        ----------
+        stage : "logical", "rewritten", "lowered", "stages" or "spark"
+        """
         if stage == "spark":
             from hydrophone.spark import batch
 
@@ -96,7 +101,11 @@ class Query:
         slices: int | None = None,
         shards: int | None = None,
     ) -> DataFrame:
-        """Run on Spark: a lazy DataFrame. `plan` and the counts are chosen from the data unless given; ``explain("spark")`` says which and why."""
+        """Run on Spark: a lazy DataFrame, to compose with Spark code of your own.
+
+        The plan ("slices", "shards", "keys") and its counts are chosen from the data unless given; ``explain("spark")``
+        says which and why. A uniform signal leaves as rows, or with ``shape="segments"`` as one row per contiguous run.
+        """
         from hydrophone.spark import batch
 
         return batch.to_spark(self.node, spark, plan=plan, shape=shape, slices=slices, shards=shards)

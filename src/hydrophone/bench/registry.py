@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from hydrophone.bench.harness import Case
 
-MODULES = {"local_engine": "hydrophone.bench.local_engine"}
+MODULES = {name: f"hydrophone.bench.{name}" for name in ("local_engine", "grouped_batch", "grouped_streaming")}
 
 
 def load(name: str) -> Callable[[bool], Iterator[Case]]:
