@@ -20,7 +20,7 @@ from hydrophone.errors import HydrophoneError, user_line
 from hydrophone.kernel import Kernel
 from hydrophone.plan.function import identity as function_identity
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import DataType
+from hydrophone.plan.types import DataType, rate
 from hydrophone.time import Timebase
 
 
@@ -191,6 +191,8 @@ def _brief(value: Any) -> str:
         return f"[{len(value)} values]"
     if isinstance(value, nw.Expr):
         return expr.text(value)
+    if isinstance(value, Timebase):
+        return rate(value)
     if isinstance(value, Enum):
         return str(value.value)
     return getattr(value, "__qualname__", None) or str(value)

@@ -55,7 +55,12 @@ class Reach:
     def __str__(self) -> str:
         if not self.bounded:
             return f"unbounded ({self.why})" if self.why else "unbounded"
-        return f"{format_duration(self.before or 0)} before, {format_duration(self.after or 0)} after"
+        return f"{_shown(self.before or 0)} before, {_shown(self.after or 0)} after"
+
+
+def _shown(nanoseconds: int) -> str:
+    """For people: the rounding of instants (a nanosecond or two) is left out of a long reach."""
+    return format_duration(nanoseconds - nanoseconds % 1_000 if nanoseconds >= 1_000_000 else nanoseconds)
 
 
 def _span(samples: int, period: Fraction) -> int:
