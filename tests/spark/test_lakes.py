@@ -66,6 +66,12 @@ def by_key(table: pa.Table, root: Path) -> None:
         write(rows, root / f"sensor={key}" / "rows.parquet")
 
 
+def by_key_without_statistics(table: pa.Table, root: Path) -> None:
+    for key in range(KEYS):
+        rows = table.filter(pa.compute.field("sensor") == key).drop_columns("sensor")
+        write(rows, root / f"sensor={key}" / "rows.parquet", write_statistics=False)
+
+
 def one_file(table: pa.Table, root: Path) -> None:
     write(table, root / "rows.parquet")
 
@@ -128,6 +134,7 @@ def answer(table: pa.Table) -> list[tuple[Any, ...]]:
 LAYOUTS: list[tuple[Callable[[pa.Table, Path], None], str, str]] = [
     (by_day, "slices", "reach: "),
     (by_key, "keys", "folders hold whole keys"),
+    (by_key_without_statistics, "keys", "folders hold whole keys"),
     (one_file, "slices", "reach: "),
     (overlapping, "slices", "reach: "),
     (int96, "slices", "had no statistics of time and were measured"),
@@ -158,6 +165,7 @@ def test_layout(
 ) -> None:
     monkeypatch.setattr(batch, "LEAST", 4_000)
     monkeypatch.setattr(batch, "TARGET", 30_000)
+    monkeypatch.setattr(lake, "ROWS_AT_ONCE", 150)
     layout(readings(), tmp_path)
     asked = query(tmp_path)
     chosen = batch.choose(batch.ready(asked.node), batch.Wish(), 2, 2, lake.measure_here)

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 Plan = Literal["auto", "slices", "keys", "shards"]
 PLANS = ("auto", "slices", "keys", "shards")
 
-TARGET = 96 << 20
-"""Bytes (in memory) that a task should read."""
+TARGET = 64 << 20
+"""Bytes that a task should read."""
 LEAST = 4 << 20
 """Bytes below which another task costs more than it saves."""
-LARGEST = 512 << 20
+LARGEST = 256 << 20
 """Bytes that a task may read at most."""
 AMPLIFICATION = 1.3
 """How many times over slices may read the data; beyond it an exchange is cheaper."""

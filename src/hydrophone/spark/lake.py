@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 
 from hydrophone.io.parquet import File, ParquetData, dataset
 from hydrophone.plan.source import Layout, Source
-from hydrophone.spark.scan import ParquetScan, Part, columns
+from hydrophone.spark.scan import NANOSECONDS, ROWS_AT_ONCE, ParquetScan, Part, columns, earliest, nanoseconds
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 Ints = npt.NDArray[np.int64]
 
-_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _READERS = 8
 
 
@@ -67,15 +66,17 @@ class Lake:
         if start == MIN_TIME and stop == MAX_TIME:
             whole[:] = True
         # In the order of time as far as possible: rows that come in order need no sorting.
+        begin = np.where(self.known, self.low, MIN_TIME)
         picked = np.flatnonzero(chosen)
-        picked = picked[np.lexsort((picked, self.low[picked]))]
+        picked = picked[np.lexsort((picked, begin[picked]))]
         apart = (np.diff(self.file[picked]) != 0) | (np.diff(whole[picked]) != 0) | (np.diff(self.group[picked]) != 1)
         made = []
         for run in np.split(picked, np.flatnonzero(apart) + 1):
-            if len(run):
-                number = self.file[run[0]]
-                groups = tuple(self.group[run].tolist())
-                made.append(Part(self.files[number], self.folders[number], groups, not whole[run[0]]))
+            for piece in np.split(run, np.flatnonzero(np.diff(np.cumsum(self.rows[run]) // ROWS_AT_ONCE)) + 1):
+                if len(piece):
+                    number, groups = self.file[piece[0]], tuple(self.group[piece].tolist())
+                    low, edge = int(begin[piece[0]]), not whole[piece[0]]
+                    made.append(Part(self.files[number], self.folders[number], groups, low, edge))
         return tuple(made)
 
 
@@ -141,7 +142,7 @@ def _range(group: Any, place: dict[str, int], schema: pa.Schema, name: str) -> t
     kind = schema.field(name).type
     if not stats.has_min_max or pa.types.is_uint32(kind):
         return None
-    scale = _NANOSECONDS[kind.unit] if pa.types.is_timestamp(kind) else 1
+    scale = NANOSECONDS[kind.unit] if pa.types.is_timestamp(kind) else 1
     return int(stats.min_raw) * scale, int(stats.max_raw) * scale, stats.null_count
 
 
@@ -161,7 +162,7 @@ def measured(lake: Lake, source: Source, measure: Measure) -> Lake:
     scan = ParquetScan(source.data.schema, replace(narrow, samples=None, period=None, timebase=None), None)
     keys = [(lake.files[f], int(g), layout.time, layout.end) for f, g in zip(lake.file, lake.group, strict=True)]
     todo = [i for i in np.flatnonzero(~lake.known).tolist() if keys[i] not in _measured]
-    parts = [Part(lake.files[lake.file[i]], lake.folders[lake.file[i]], (int(lake.group[i]),)) for i in todo]
+    parts = [Part(lake.files[lake.file[i]], lake.folders[lake.file[i]], (int(lake.group[i]),), MIN_TIME) for i in todo]
     for i, found in zip(todo, measure(scan, parts) if parts else [], strict=True):
         _measured[keys[i]] = found
     low, high, nulls = lake.low.copy(), lake.high.copy(), lake.nulls.copy()
@@ -183,11 +184,5 @@ def measure_part(scan: ParquetScan, part: Part) -> list[int]:
     start, end = table[scan.layout.time], table[scan.layout.end or scan.layout.time]
     if len(start) == start.null_count:
         return [MAX_TIME, MIN_TIME, start.null_count]
-    low, high = _nanoseconds(pc.min(start)), max(_nanoseconds(pc.max(end)), _nanoseconds(pc.max(start)))
-    return [low, high + (scan.layout.end is None), start.null_count]
-
-
-def _nanoseconds(value: pa.Scalar) -> int:
-    if not value.is_valid:
-        return MIN_TIME
-    return int(value.value) * _NANOSECONDS[value.type.unit] if pa.types.is_timestamp(value.type) else int(value.as_py())
+    high = max(nanoseconds(pc.max(end)), nanoseconds(pc.max(start)))
+    return [earliest(table, scan.layout), high + (scan.layout.end is None), start.null_count]

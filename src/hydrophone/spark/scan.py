@@ -29,6 +29,10 @@ from hydrophone.plan.rewrite import filters_on_sources
 from hydrophone.plan.source import Layout, Source
 from hydrophone.time import MAX_TIME, MIN_TIME
 
+ROWS_AT_ONCE = 1 << 20
+"""Rows that a task takes at a time, if it can: arrays beyond 32 MB go back to the system and come anew with every operation,
+which cost more than the work itself."""
+NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 LARGEST_TABLE = 64 << 20
 """Bytes of a table in memory that may travel with the plan."""
 
@@ -113,11 +117,12 @@ def condition(layout: Layout, conditions: Sequence[nw.Expr]) -> pc.Expression | 
 
 @dataclass(frozen=True)
 class Part:
-    """Row groups of one file that a task reads; with `edge` they hold rows beyond the bounds too."""
+    """Row groups of one file that a task reads; no row starts before `low`, and with `edge` some lie beyond the bounds."""
 
     file: File
     folder: pc.Expression
     groups: tuple[int, ...]
+    low: int
     edge: bool = False
 
 
@@ -172,6 +177,18 @@ def _times(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[
         return instants(column, ""), None
     nulls = pc.is_null(column).to_numpy()
     return instants(pc.fill_null(column, pa.scalar(0, pa.int64()).cast(column.type)), ""), nulls
+
+
+def earliest(table: pa.Table, layout: Layout) -> int:
+    """No row starts before this instant."""
+    return nanoseconds(pc.min(table[layout.time]))
+
+
+def nanoseconds(value: pa.Scalar) -> int:
+    """A time as nanoseconds; null is before all others."""
+    if not value.is_valid:
+        return MIN_TIME
+    return int(value.value) * NANOSECONDS[value.type.unit] if pa.types.is_timestamp(value.type) else int(value.as_py())
 
 
 @dataclass(frozen=True)

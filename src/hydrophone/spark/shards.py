@@ -15,7 +15,7 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.source import Layout, Port
 from hydrophone.spark.data import as_planned, to_held
 from hydrophone.spark.exchange import Packer
-from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, unpacked
+from hydrophone.spark.scan import ROWS_AT_ONCE, ParquetScan, Part, TableScan, columns, earliest, unpacked
 from hydrophone.spark.worker import prepare
 
 
@@ -132,15 +132,32 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def run(stage: Stage, batches: Iterator[pa.RecordBatch], shape: emit.Shape = "rows") -> Iterator[pa.Table]:
-    """The result of one stage over all packed rows of one task."""
-    held: dict[int, list[pa.Table]] = {}
+    """The result of one stage over all packed rows of one task, taken in the order of time as far as it goes."""
+    layouts = {n.number: n.layout for n in stage.root.topological() if isinstance(n, Port)}
+    pieces: list[tuple[int, int, pa.Table]] = []
     for batch in batches:
         for port, data in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
-            held.setdefault(port, []).append(unpacked(data.as_buffer()))
+            table = unpacked(data.as_buffer())
+            pieces.append((earliest(table, layouts[port]), port, table))
+    pieces.sort(key=lambda piece: piece[:2])
     pipeline = Pipeline([stage.root])
+    held: dict[int, list[pa.Table]] = {}
+    rows = 0
+    for number, (_, port, table) in enumerate(pieces):
+        held.setdefault(port, []).append(table)
+        rows += len(table)
+        if rows >= ROWS_AT_ONCE and number + 1 < len(pieces):
+            yield from _taken(pipeline, stage, held, Progress(pieces[number + 1][0]), shape)
+            held, rows = {}, 0
+    yield from _taken(pipeline, stage, held, Progress.end(), shape)
+
+
+def _taken(
+    pipeline: Pipeline, stage: Stage, held: dict[int, list[pa.Table]], progress: Progress, shape: emit.Shape
+) -> Iterator[pa.Table]:
     for port in sorted(held):
-        pipeline.rows(port, pa.concat_tables(held.pop(port)))
-    pipeline.advance([Progress.end()] * len(stage.inputs))
+        pipeline.rows(port, pa.concat_tables(held[port]))
+    pipeline.advance([progress] * len(stage.inputs))
     for done in pipeline.drain():
         yield emit.table(done, stage.root.type, pipeline.keys(stage.root), shape)
 

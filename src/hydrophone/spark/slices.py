@@ -70,12 +70,24 @@ class Task:
                 yield from self.run(self.shares[number])
 
     def run(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """Read, run, keep what the share owns."""
+        """Read, run, keep what the share owns; part by part in the order of time, so that little is held at once."""
         pipeline = Pipeline([self.root])
-        for port, (scan, parts, around) in enumerate(zip(self.scans, share.reads, share.around, strict=True)):
-            pipeline.rows(port, scan.read(parts, *around))
+        left = [list(parts) for parts in share.reads]
+        while any(left):
+            _, port = min((parts[0].low, port) for port, parts in enumerate(left) if parts)
+            part = left[port].pop(0)
+            pipeline.rows(port, self.scans[port].read([part], *share.around[port]))
+            if any(left):
+                # What is left to read starts no earlier than its first part.
+                ends = [stop for _, stop in share.around]
+                marks = [min(parts[0].low, end) if parts else end for parts, end in zip(left, ends, strict=True)]
+                pipeline.advance([Progress(mark) for mark in marks])
+                yield from self._owned(pipeline, share)
         # Up to the end of what was read, and no further: only the last slice has seen the end of the data.
         pipeline.advance([Progress(stop) for _, stop in share.around])
+        yield from self._owned(pipeline, share)
+
+    def _owned(self, pipeline: Pipeline, share: Share) -> Iterator[pa.RecordBatch]:
         for batch in pipeline.drain():
             mine = emit.owned(batch, share.start, share.stop)
             if len(mine):
