@@ -225,6 +225,7 @@ def _sosfilt(
     x: Any, slot: Any, first: Any, offsets: Any, sections: Any, z: Any, sick: Any, due: Any, settle: int, longest: int
 ) -> None:
     """In place, run by run; a hole is at most `longest` zeros, a longer one puts the filter to rest."""
+    hole = np.zeros(1, x.dtype)
     for run in range(len(slot)):
         s = slot[run]
         gap = first[run] - due[s] if due[s] != MIN_TIME else 0
@@ -233,32 +234,45 @@ def _sosfilt(
             sick[s] = 0
             gap = 0
         for c in range(x.shape[1]):
-            for i in range(offsets[run] - gap, offsets[run + 1]):
-                value = x[i, c] if i >= offsets[run] else x.dtype.type(0)
-                finite = value - value == 0
-                if sick[s, c] > 0:
-                    sick[s, c] -= 1
-                    value = x.dtype.type(np.nan)
-                else:
-                    value = _through(value, sections, z[s, c])
-                    finite = value - value == 0
-                if not finite:
-                    sick[s, c] = settle
-                    z[s, c] = 0
-                if i >= offsets[run]:
-                    x[i, c] = value
+            for _ in range(gap):
+                hole[0] = 0
+                _ring(hole, sections, z[s, c], sick[s], c, settle)
+            _ring(x[offsets[run] : offsets[run + 1], c], sections, z[s, c], sick[s], c, settle)
         due[s] = first[run] + offsets[run + 1] - offsets[run]
 
 
 @numba.njit(cache=True, nogil=True)
-def _through(value: Any, sections: Any, state: Any) -> Any:
-    """One sample through all sections (transposed direct form II, as SciPy)."""
-    for k in range(sections.shape[0]):
-        y = sections[k, 0] * value + state[k, 0]
-        state[k, 0] = sections[k, 1] * value - sections[k, 4] * y + state[k, 1]
-        state[k, 1] = sections[k, 2] * value - sections[k, 5] * y
-        value = y
-    return value
+def _ring(x: Any, sections: Any, state: Any, sick: Any, c: int, settle: int) -> None:
+    """Samples of one channel through the filter; around those that are not finite it is silent."""
+    finite = sick[c] == 0
+    for i in range(len(x)):
+        finite &= x[i] - x[i] == 0
+    if finite:
+        _filter(x, sections, state)
+        return
+    for i in range(len(x)):
+        bad = x[i] - x[i] != 0
+        if sick[c] > 0:
+            sick[c] -= 1
+            x[i] = np.nan
+        else:
+            _filter(x[i : i + 1], sections, state)
+        if bad:
+            sick[c] = settle
+            state[:] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _filter(x: Any, sections: Any, state: Any) -> None:
+    """All sections in turn (transposed direct form II, as SciPy)."""
+    for i in range(len(x)):
+        value = x[i]
+        for k in range(sections.shape[0]):
+            y = sections[k, 0] * value + state[k, 0]
+            state[k, 0] = sections[k, 1] * value - sections[k, 4] * y + state[k, 1]
+            state[k, 1] = sections[k, 2] * value - sections[k, 5] * y
+            value = y
+        x[i] = value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
