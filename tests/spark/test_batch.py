@@ -72,14 +72,14 @@ class Answers:
         self.build = build
         self.known: dict[str, pa.Table | Exception] = {}
 
-    def of(self, case: Case) -> pa.Table:
+    def of(self, case: Case) -> pa.Table | None:
         if case.name not in self.known:
             at = ALL_CASES.index(case) // TOGETHER * TOGETHER
             self._run(ALL_CASES[at : at + TOGETHER])
         answer = self.known[case.name]
         if isinstance(answer, Exception) and "microseconds" in str(answer):
             assert case.build().node.type.clock == "timestamp"
-            pytest.skip("instants between microseconds, which Spark's timestamps cannot hold")
+            return None  # refused, because Spark's timestamps cannot hold instants between microseconds
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -133,13 +133,16 @@ def test_slices(case: Case, by_slices: Answers) -> None:
         if "not possible" not in str(error):
             raise
         assert "the reach is unbounded" in str(error) or "is not in Parquet files" in str(error)
-        pytest.skip(str(error).splitlines()[0])
-    case.check(answer)
+        return  # refused with its reason, as it must be
+    if answer is not None:
+        case.check(answer)
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
 def test_shards(case: Case, by_shards: Answers) -> None:
-    case.check(by_shards.of(case))
+    answer = by_shards.of(case)
+    if answer is not None:
+        case.check(answer)
 
 
 # --- DataFrames ---------------------------------------------------------------------------------------------------------
