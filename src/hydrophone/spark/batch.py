@@ -247,7 +247,10 @@ def _refuse(source: Source) -> None:
             hint="run the query as a stream: query.start(spark, to=..., checkpoint=...)",
         )
     if not isinstance(source.data, SparkData | ParquetData | ArrowData):
-        raise UnsupportedError(f"to_spark: Spark cannot read {source.data.identity}")
+        raise UnsupportedError(
+            f"to_spark: tasks cannot read {source.data.identity}",
+            hint="let Spark read it and hand over the DataFrame: hp.from_spark(spark.read..., ...)",
+        )
 
 
 class _Exchange:
