@@ -49,8 +49,14 @@ def main() -> None:
     from hydrophone.spark.session import session
 
     streaming.Writer = Pausing  # type: ignore[misc]
-    # A task that loses its Python worker is tried again.
-    spark = session("streaming-job", conf={"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": SHARDS})
+    conf = {
+        # A task that loses its Python worker is tried again.
+        "spark.master": "local[2,4]",
+        "spark.sql.shuffle.partitions": SHARDS,
+        # It will not live long enough for more than the quick compiler.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    spark = session("streaming-job", conf=conf)
     start(spark, Path(sys.argv[1]), Path(sys.argv[2])).wait()
 
 

@@ -112,25 +112,25 @@ def uninterrupted(spark: SparkSession, home: Path, source: Path) -> None:
 @pytest.mark.timeout(900)
 def test_killed_at_the_worst_moments(spark: SparkSession, tmp_path: Path) -> None:
     source, home = tmp_path / "in", tmp_path / "killed"
-    write_input(source, 8)
+    write_input(source, 6)
     home.mkdir()
-    (home / "pause").write_text("2")
+    (home / "pause").write_text("1")
     with Job(home, source) as job:
         uninterrupted(spark, tmp_path / "whole", source)
         job.until((home / "paused").exists)
         commits = {p.name for p in (home / "checkpoint" / "commits").iterdir()}
-        assert "1" in commits and "2" not in commits, "this kill is meant for the moment between sink and commit log"
+        assert "0" in commits and "1" not in commits, "this kill is meant for the moment between sink and commit log"
         job.kill()
     (home / "pause").unlink()
     with Job(home, source) as job:
-        job.until_done(4)
+        job.until_done(3)
         job.kill_worker()
-        job.until_done(6)
+        job.until_done(4)
         job.kill()
     with Job(home, source) as job:
         job.finish()
     assert answers(home) == answers(tmp_path / "whole")
-    assert folders(home / "out") == list(range(8))
+    assert folders(home / "out") == list(range(6))
 
 
 @pytest.mark.soak
