@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,14 +24,19 @@ class ParquetData:
     path: str
 
     @cached_property
+    def root(self) -> str:
+        """The path in full: a Spark task may work in another folder than the one in which the query was written."""
+        return os.path.abspath(self.path)
+
+    @cached_property
     def files(self) -> tuple[File, ...]:
         """The files, frozen at the first look."""
-        return tuple(File.of(p) for p in list_files(self.path))
+        return tuple(File.of(p) for p in list_files(self.root))
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of a row."""
-        return dataset([f.path for f in self.files], self.path).schema
+        return dataset([f.path for f in self.files], self.root).schema
 
     @property
     def identity(self) -> str:
@@ -41,7 +47,7 @@ class ParquetData:
         """The rows in record batches, or all at once."""
         for file in self.files:
             file.check()
-        data = dataset([f.path for f in self.files], self.path)
+        data = dataset([f.path for f in self.files], self.root)
         if rows is None:
             yield data.to_table(columns=columns)
         else:

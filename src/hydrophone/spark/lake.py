@@ -94,7 +94,7 @@ def survey(source: Source) -> Lake:
 
 def folders(data: ParquetData) -> tuple[pc.Expression, ...]:
     """What the folders of every file say about its rows."""
-    found = {f.path: f.partition_expression for f in dataset([f.path for f in data.files], data.path).get_fragments()}
+    found = {f.path: f.partition_expression for f in dataset([f.path for f in data.files], data.root).get_fragments()}
     return tuple(found[f.path] for f in data.files)
 
 

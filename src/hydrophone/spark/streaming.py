@@ -12,7 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,6 +139,8 @@ def start(
 ) -> RunningQuery:
     """Start a query; `hydrophone.stream.Query.start` has the documentation."""
     _check(root, to, shape)
+    checkpoint, late = _in_full(checkpoint), replace(late, path=late.path and _in_full(late.path))
+    to = Parquet(_in_full(to.path)) if isinstance(to, Parquet) else to
     query = Plan.of(root, late)
     note = _agreed(spark, checkpoint, query.stages, shards)
     plans = query.shards(note["shards"], late, shape)
@@ -288,7 +290,7 @@ def _packed(spark: SparkSession, feed: Feed, packer: Packer, files_per_batch: in
     files = files.option("recursiveFileLookup", "true")
     if files_per_batch is not None:
         files = files.option("maxFilesPerTrigger", files_per_batch)
-    folder = os.path.abspath(data.path)
+    folder = data.root
     return files.load(folder).select("path", "length").mapInArrow(packer.files(folder), DDL)
 
 
@@ -421,6 +423,11 @@ def _write(spark: SparkSession, path: str, note: dict[str, Any]) -> None:
         return
     text = spark.sql("select :text as value", args={"text": json.dumps(note)})
     text.coalesce(1).write.mode("overwrite").text(path)
+
+
+def _in_full(path: str) -> str:
+    """A path that means the same in every process: Spark's may have started in another folder."""
+    return os.path.abspath(path) if ":" not in path.partition("/")[0] else path
 
 
 def _local(path: str) -> Path | None:
