@@ -1,10 +1,11 @@
 """`grouped_streaming`: a FIR filter with carried state over many sensors, in micro-batches, against ``applyInPandasWithState``.
 
-Run as ``python -m hydrophone.bench.grouped_streaming --rows 1000000 --keys 10000 --batches 6``. Both ways read the same
-Parquet files, one a micro-batch, and write segments as Parquet, in turn and in one session. The time of a way is the
-median over its micro-batches, as Spark reports them, without the first two (they warm up). Answers are compared by
-count, sum and sum of squares of all samples that both give: one beat more is sent at the end, because a stream gives
-only what progress has passed.
+Run as ``python -m hydrophone.bench.grouped_streaming --rows 1000000 --keys 10000 --batches 6``. Both queries run in one
+session and get the same Parquet files, one a micro-batch, in turn: first the one, then the other, so that whatever else
+the machine does falls on both. Both write segments as Parquet. The time of a way is the median over its micro-batches, as
+Spark reports them, without the first two (they warm up); processor time of all processes is given too. Answers are
+compared by count, sum and sum of squares of all samples that both give: one beat more is sent at the end, because a
+stream gives only what progress has passed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import argparse
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hydrophone as hp
+from hydrophone.bench.grouped_batch import processor_seconds
 from hydrophone.bench.harness import Answer, Case, digest
 from hydrophone.bench.peers import apply_in_pandas_with_state
 
@@ -35,65 +38,95 @@ PERIOD = 1_000_000
 TAPS = np.hanning(34)[1:-1] / 16
 WARM = 2
 _STORE = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE = "org.apache.spark.sql.execution.streaming.state."
 
 
-def write_files(folder: Path, rows: int, keys: int, batches: int) -> int:
-    """A file per micro-batch with as many beats of every sensor as fit, rows in no order; then a file of one beat. Gives its time."""
-    random, length = np.random.default_rng(7), rows // keys
-    for number in range(batches + 1):
-        beats = np.arange(length if number < batches else 1) + number * length
-        order = random.permutation(len(beats) * keys)
-        table = {
-            "sensor": np.tile(np.arange(keys), len(beats))[order],
-            "time": np.repeat(beats * PERIOD, keys)[order],
-            "value": random.normal(size=len(beats) * keys),
-        }
-        path = folder / f"part-{number:03d}.parquet"
-        pq.write_table(pa.table(table), path)
-        os.utime(path, (1_700_000_000 + number,) * 2)
-    return batches * length * PERIOD
+def table(rows: int, keys: int, batch: int, batches: int) -> pa.Table:
+    """A micro-batch: as many beats of every sensor as fit, rows in no order; after the last one a single beat."""
+    random, length = np.random.default_rng(batch), rows // keys
+    beats = np.arange(length if batch < batches else 1) + batch * length
+    order = random.permutation(len(beats) * keys)
+    columns = {
+        "sensor": np.tile(np.arange(keys), len(beats))[order],
+        "time": np.repeat(beats * PERIOD, keys)[order],
+        "value": random.normal(size=len(beats) * keys),
+    }
+    return pa.table(columns)
 
 
-def ours(spark: SparkSession, source: Path, home: Path, shards: int) -> StreamingQuery:
-    """Run it our way."""
-    readings = hp.read.parquet(str(source), key="sensor", time="time", progress=hp.ordered())
+@dataclass(frozen=True)
+class Way:
+    """One of the queries, running over a folder of its own."""
+
+    home: Path
+    query: StreamingQuery
+
+    def take(self, rows: pa.Table, batch: int) -> tuple[float, float]:
+        """Let a file arrive and wait for its micro-batch: seconds by Spark's clock, and of processors."""
+        busy = processor_seconds()
+        arrive(self.home / "in", rows, batch)
+        self.query.processAllAvailable()
+        busy = processor_seconds() - busy
+        found = [p["batchDuration"] for p in self.query.recentProgress if p["batchId"] == batch and p["numInputRows"]]
+        return found[0] / 1000, busy
+
+
+def arrive(folder: Path, rows: pa.Table, number: int) -> None:
+    """Put a file into a folder, whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f"_part-{number:03d}"
+    pq.write_table(rows, draft)
+    draft.rename(folder / f"part-{number:03d}.parquet")
+
+
+def ours(spark: SparkSession, home: Path, shards: int) -> Way:
+    """Start it our way."""
+    readings = hp.read.parquet(str(home / "in"), key="sensor", time="time", progress=hp.ordered())
     query = readings.signal("value").sample(PERIOD).fir(TAPS)
     to = hp.write.parquet(str(home / "out"))
-    running = query.start(
-        spark,
-        to=to,
-        checkpoint=str(home / "checkpoint"),
-        shards=shards,
-        files_per_batch=1,
-        trigger="available",
-        shape="segments",
-    )
-    running.wait()
-    return running.query
+    checkpoint = str(home / "checkpoint")
+    return Way(home, query.start(spark, to=to, checkpoint=checkpoint, shards=shards, shape="segments").query)
 
 
-def peer(spark: SparkSession, source: Path, home: Path, shards: int, store: str = "HDFSBacked") -> StreamingQuery:
-    """Run it the usual way, with Spark's default store of state (the faster one here) or RocksDB."""
-    before = spark.conf.get(_STORE, None), spark.conf.get("spark.sql.shuffle.partitions", None)
+def peer(spark: SparkSession, home: Path, shards: int, store: str = "HDFSBacked") -> Way:
+    """Start it the usual way, with Spark's default store of state or RocksDB."""
+    before = spark.conf.get(_STORE, None), spark.conf.get(_PARTITIONS, None)
     try:
         spark.conf.set(_STORE, f"{_STATE}{store}StateStoreProvider")
-        spark.conf.set("spark.sql.shuffle.partitions", shards)
-        rows = spark.readStream.schema("sensor long, time long, value double").option("maxFilesPerTrigger", 1)
-        result = apply_in_pandas_with_state.fir(rows.parquet(str(source)), TAPS, PERIOD)
+        spark.conf.set(_PARTITIONS, shards)
+        rows = spark.readStream.schema("sensor long, time long, value double").parquet(str(home / "in"))
+        result = apply_in_pandas_with_state.fir(rows, TAPS, PERIOD)
         sink = result.writeStream.format("parquet").option("checkpointLocation", str(home / "checkpoint"))
-        query = sink.trigger(availableNow=True).start(str(home / "out"))
-        query.awaitTermination()
-        return query
+        return Way(home, sink.start(str(home / "out")))
     finally:
-        for name, value in zip((_STORE, "spark.sql.shuffle.partitions"), before, strict=True):
+        for name, value in zip((_STORE, _PARTITIONS), before, strict=True):
             spark.conf.set(name, str(value)) if value is not None else spark.conf.unset(name)
 
 
-def seconds(query: StreamingQuery, batches: int) -> list[float]:
-    """The time of every micro-batch between the warm-up and the last beat."""
-    found = {p["batchId"]: p["batchDuration"] / 1000 for p in query.recentProgress if p["numInputRows"]}
-    return [found[b] for b in range(WARM, batches)]
+Times = list[tuple[float, float]]
+
+
+def run(
+    starts: Mapping[str, Callable[[Path], Way]], rows: int, keys: int, batches: int
+) -> dict[str, tuple[Times, Answer]]:
+    """All ways in turn, micro-batch by micro-batch: the times after the warm-up, and the answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in starts:
+            # The schema of a source is read from a file that is there: one without rows, which moves nothing.
+            arrive(Path(folder) / name / "in", table(rows, keys, 0, batches).slice(0, 0), 999)
+        ways = {name: start(Path(folder) / name) for name, start in starts.items()}
+        times: dict[str, Times] = {name: [] for name in ways}
+        for way in ways.values():
+            way.query.processAllAvailable()
+        for batch in range(batches + 1):
+            arriving = table(rows, keys, batch, batches)
+            for name, way in ways.items():
+                times[name].append(way.take(arriving, batch + 1))
+        for way in ways.values():
+            way.query.stop()
+        end = batches * (rows // keys) * PERIOD
+        return {name: (times[name][WARM:batches], answer(way.home, end)) for name, way in ways.items()}
 
 
 def answer(home: Path, end: int) -> Answer:
@@ -107,22 +140,15 @@ def cases(quick: bool) -> Iterator[Case]:
     """A whole run of a few micro-batches each."""
     from hydrophone.spark.session import session
 
-    rows, keys, batches = (100_000, 1_000, 2) if quick else (1_000_000, 10_000, 3)
-    with tempfile.TemporaryDirectory() as folder:
-        end = write_files(_made(Path(folder) / "in"), rows, keys, batches)
+    rows, keys, batches = (100_000, 1_000, 3) if quick else (1_000_000, 10_000, 4)
+    spark, shards = session("hydrophone-bench"), os.cpu_count() or 1
 
-        def whole(way: Callable[..., StreamingQuery]) -> Answer:
-            with tempfile.TemporaryDirectory() as home:
-                way(session("hydrophone-bench"), Path(folder) / "in", Path(home), shards=os.cpu_count() or 1)
-                return answer(Path(home), end)
+    def whole(start: Callable[[SparkSession, Path, int], Way]) -> Answer:
+        ((_, numbers),) = run({"way": lambda home: start(spark, home, shards)}, rows, keys, batches).values()
+        return numbers
 
-        name = f"segments, {keys} keys, {batches} micro-batches of {rows} rows"
-        yield Case(name, partial(whole, ours), {"applyInPandasWithState": partial(whole, peer)}, runs=1)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+    name = f"segments, {keys} keys, {batches} micro-batches of {rows} rows"
+    yield Case(name, partial(whole, ours), {"applyInPandasWithState": partial(whole, peer)}, runs=1)
 
 
 def main() -> None:
@@ -138,25 +164,21 @@ def main() -> None:
     parser.add_argument("--skip", nargs="*", default=[], help="ways to leave out")
     options = parser.parse_args()
     spark = session("hydrophone-bench")
-    ways: dict[str, Callable[..., StreamingQuery]] = {
-        "hydrophone": ours,
-        "applyInPandasWithState": partial(peer, store=options.store),
+    starts: dict[str, Callable[[Path], Way]] = {
+        "hydrophone": lambda home: ours(spark, home, options.shards),
+        "applyInPandasWithState": lambda home: peer(spark, home, options.shards, options.store),
     }
-    found: dict[str, tuple[list[float], Answer]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        source = _made(Path(folder) / "in")
-        end = write_files(source, options.rows, options.keys, options.batches)
-        for name, way in ways.items():
-            if name not in options.skip:
-                home = _made(Path(folder) / name)
-                found[name] = seconds(way(spark, source, home, options.shards), options.batches), answer(home, end)
-    print(f"{options.rows:,} rows a micro-batch, {options.keys:,} sensors, {options.shards} shards, segments")
-    first = next(iter(found.values()))
-    for name, (times, numbers) in found.items():
-        middle = statistics.median(times)
-        same = "answers agree" if digest(numbers) == digest(first[1]) else f"ANSWERS DIFFER: {numbers}"
-        spread = f"{min(times):.2f} to {max(times):.2f}"
-        print(f"{name:24}{middle:9.2f} s  x{middle / statistics.median(first[0]):6.2f}   {spread:16} {same}")
+    chosen = {name: start for name, start in starts.items() if name not in options.skip}
+    found = run(chosen, options.rows, options.keys, options.batches)
+    print(f"{options.rows:,} rows a micro-batch, {options.keys:,} sensors, {options.shards} shards, segments, medians")
+    print(f"{'':24}{'seconds':>9}{'ratio':>8}{'processor s':>13}{'ratio':>8}   fastest to slowest")
+    first, numbers = next(iter(found.values()))
+    base = [statistics.median(column) for column in zip(*first, strict=True)]
+    for name, (times, its) in found.items():
+        clock, busy = (statistics.median(column) for column in zip(*times, strict=True))
+        spread = f"{min(times)[0]:.2f} to {max(times)[0]:.2f}"
+        same = "" if digest(its) == digest(numbers) else f"   ANSWERS DIFFER: {its} and {numbers}"
+        print(f"{name:24}{clock:9.2f}{clock / base[0]:8.2f}{busy:13.2f}{busy / base[1]:8.2f}   {spread}{same}")
 
 
 if __name__ == "__main__":
