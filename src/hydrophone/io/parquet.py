@@ -31,7 +31,7 @@ class ParquetData:
     @cached_property
     def files(self) -> tuple[File, ...]:
         """The files, frozen at the first look."""
-        return tuple(File.of(p) for p in list_files(self.root))
+        return tuple(File.of(os.path.abspath(p)) for p in list_files(self.path))
 
     @cached_property
     def schema(self) -> pa.Schema:
