@@ -17,6 +17,7 @@ from tests.cases import ALL_CASES, Case, Source
 from tests.cases.table import assert_same, rows
 
 import hydrophone as hp
+from hydrophone.spark import note, sinks
 from hydrophone.spark.streaming import RunningQuery
 
 if TYPE_CHECKING:
@@ -147,6 +148,22 @@ def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path, caplog
         assert sorted(both.to_pylist(), key=lambda r: r["t"]) == everything
     assert len(result(tmp_path / "drop")) == 651
     assert len(hp.read.parquet(str(tmp_path / "drop"), key="k", time="t").to_arrow()) == 651
+
+
+def test_spark_writes_where_python_cannot(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (sinks, note):
+        monkeypatch.setattr(module, "on_this_machine", lambda spark, path: None)
+    tables = [readings(0), readings(2), readings(1)]
+    arrive(tmp_path / "in", tables)
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    to, checkpoint = hp.write.parquet(str(tmp_path / "out")), str(tmp_path / "checkpoint")
+    for _ in range(2):  # again from the note that Spark wrote
+        source.start(spark, to=to, checkpoint=checkpoint, files_per_batch=1, trigger="available").wait()
+    assert (tmp_path / "checkpoint" / "hydrophone.json").is_dir()
+    aside = pq.read_table(tmp_path / "checkpoint" / "late").select(["k", "t", "v"])
+    assert len(aside) == 200 and folders(tmp_path / "out") == [0, 1, 2]
+    both = pa.concat_tables([result(tmp_path / "out"), aside]).sort_by("t")
+    assert both.to_pylist() == pa.concat_tables(tables).sort_by("t").to_pylist()
 
 
 def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class Kind(IntEnum):
     RESULT = 2
     LATE = 3
     METRICS = 4
+    WRITTEN = 5
 
 
 @dataclass(frozen=True)

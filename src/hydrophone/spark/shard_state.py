@@ -9,8 +9,10 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_LIVE: OrderedDict[tuple[str, int], tuple[str, Any]] = OrderedDict()
+_LIVE: OrderedDict[tuple[str, int], tuple[bytes, Any]] = OrderedDict()
 """Shards that this Python worker ran lately, with the version of their state; checked against Spark's state, never trusted."""
+
+_VERSION = "version"
 
 MOST_LIVE = 64
 """Shards that a worker keeps; the one that has not run for longest goes first."""
@@ -31,19 +33,19 @@ class ShardState(Generic[T]):
 
     def __init__(self, handle: Any, owner: str) -> None:
         self.owner = owner
+        # One variable for all: every further one costs a round trip in every task.
         self.blocks = handle.getMapState("blocks", "path string", "data binary")
-        self.version = handle.getValueState("version", "id string")
 
     def load(self, shard: int, make: Callable[[Mapping[str, bytes]], T]) -> T:
         """The live object of a shard: as this worker left it, or made from its blocks (none in the first micro-batch)."""
         # Taken out before anything changes it: an attempt that fails half-way leaves nothing behind.
-        version, live = _LIVE.pop((self.owner, shard), ("", None))
-        found = self.version.get()
+        version, live = _LIVE.pop((self.owner, shard), (b"", None))
+        found = self.blocks.getValue((_VERSION,))
         if found is None:
             return make({})
-        if live is not None and found[0] == version:
+        if live is not None and bytes(found[0]) == version:
             return live
-        return make({path: bytes(data) for (path,), (data,) in self.blocks.iterator()})
+        return make({path: bytes(data) for (path,), (data,) in self.blocks.iterator() if path != _VERSION})
 
     def save(self, shard: int, live: T, changed: Mapping[str, bytes | None]) -> None:
         """Write the blocks that changed (None: gone) and keep the live object for the next micro-batch."""
@@ -52,8 +54,8 @@ class ShardState(Generic[T]):
                 self.blocks.updateValue((path,), (data,))
             elif self.blocks.containsKey((path,)):
                 self.blocks.removeKey((path,))
-        version = uuid.uuid4().hex
-        self.version.update((version,))
+        version = uuid.uuid4().bytes
+        self.blocks.updateValue((_VERSION,), (version,))
         _LIVE[self.owner, shard] = version, live
         while len(_LIVE) > MOST_LIVE:
             _LIVE.popitem(last=False)

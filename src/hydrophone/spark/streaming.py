@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import re
 import threading
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-import hydrophone
 from hydrophone import errors
 from hydrophone.engine import emit, late
 from hydrophone.engine.late import Action
-from hydrophone.errors import ParameterError, PlanError, StateVersionError, UnsupportedError
+from hydrophone.errors import ParameterError, PlanError, UnsupportedError
 from hydrophone.io.parquet import ParquetData
-from hydrophone.keys import HASH_VERSION
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.sampling import Sample
 from hydrophone.plan.lower import Input, Stage, stages
@@ -33,6 +27,7 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port, Source
 from hydrophone.spark.data import SparkData, check_grid
 from hydrophone.spark.exchange import labels
+from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
 from hydrophone.spark.scan import columns, prune
 from hydrophone.spark.sinks import Metrics, Writer
@@ -142,7 +137,7 @@ def start(
     checkpoint, late = _in_full(checkpoint), replace(late, path=late.path and _in_full(late.path))
     to = Parquet(_in_full(to.path)) if isinstance(to, Parquet) else to
     query = Plan.of(root, late)
-    note = _agreed(spark, checkpoint, query.stages, shards)
+    note = agreed(spark, checkpoint, query.stages, shards)
     plans = query.shards(note["shards"], late, shape)
     late_path = (late.path or f"{checkpoint}/late") if late.action is Action.SIDE else None
     if late_path:
@@ -359,80 +354,12 @@ def _trigger(trigger: str | None) -> dict[str, Any]:
     return {"processingTime": f"{duration(trigger) // 1_000_000} milliseconds"}
 
 
-# --- the checkpoint ------------------------------------------------------------------------------------------------------
-
-
-def _agreed(spark: SparkSession, checkpoint: str, cut: list[Stage], shards: int | None) -> dict[str, Any]:
-    """What this query and its checkpoint agree on; written at the first start."""
-    wanted = {"query": _digest(cut), "hash": HASH_VERSION, "release": _release()}
-    path = f"{checkpoint}/hydrophone.json"
-    note = _read(spark, path)
-    if note is None:
-        count = shards if shards is not None else int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        if count < 1:
-            raise ParameterError(f"start: shards must be at least 1, got {count}")
-        note = {**wanted, "id": uuid.uuid4().hex, "shards": count}
-        _write(spark, path, note)
-        return note
-    for name, found in wanted.items():
-        if note[name] != found:
-            raise StateVersionError(
-                f"start: the checkpoint {checkpoint!r} was made by another {_NAMES[name]} ({note[name]}, this is {found})",
-                hint="start with a new checkpoint, or run what made this one",
-            )
-    if shards not in (None, note["shards"]):
-        raise StateVersionError(
-            f"start: the checkpoint {checkpoint!r} has {note['shards']} shards, not {shards}",
-            hint="leave shards out: their number is fixed when a query first starts",
-        )
-    return note
-
-
-_NAMES = {"query": "query", "hash": "way to spread keys over shards", "release": "release of Hydrophone"}
-
-
-def _digest(cut: list[Stage]) -> str:
-    parts = [n.digest for stage in cut for n in (stage.root, *(i.prefix for i in stage.inputs))]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def _release() -> str:
-    """Releases that share state: all with the same first two numbers."""
-    return ".".join(hydrophone.__version__.split(".")[:2])
-
-
-def _read(spark: SparkSession, path: str) -> dict[str, Any] | None:
-    if local := _local(path):
-        return json.loads(local.read_text()) if local.exists() else None
-    from pyspark.errors import AnalysisException
-
-    try:
-        lines = [row.value for row in spark.read.text(path).collect()]
-    except AnalysisException:
-        return None
-    return json.loads(lines[0]) if lines else None
-
-
-def _write(spark: SparkSession, path: str, note: dict[str, Any]) -> None:
-    """A file on this machine; elsewhere Spark writes it, so that a checkpoint may lie wherever Spark can write."""
-    if local := _local(path):
-        local.parent.mkdir(parents=True, exist_ok=True)
-        draft = local.with_suffix(".draft")
-        draft.write_text(json.dumps(note))
-        draft.replace(local)
-        return
-    text = spark.sql("select :text as value", args={"text": json.dumps(note)})
-    text.coalesce(1).write.mode("overwrite").text(path)
+# --- settings ---------------------------------------------------------------------------------------------------------
 
 
 def _in_full(path: str) -> str:
     """A path that means the same in every process: Spark's may have started in another folder."""
     return os.path.abspath(path) if ":" not in path.partition("/")[0] else path
-
-
-def _local(path: str) -> Path | None:
-    scheme, colon, rest = path.partition(":")
-    return Path(path) if not colon or "/" in scheme else Path(rest) if scheme == "file" else None
 
 
 _CONF = threading.Lock()
