@@ -115,7 +115,7 @@ def stable_order(slot: Ints, time: Ints) -> Ints | None:
     slot, time = _plain(slot), _plain(time)
     if _is_sorted(slot, time):
         return None
-    order = _order_by_slot(slot)
+    order = order_by_slot(slot)
     if (time[1:] < time[:-1]).any():
         _sort_times_within_slots(order, slot, time)
     return order
@@ -154,8 +154,9 @@ def _plain(x: Ints) -> Ints:
     return np.ascontiguousarray(x, dtype=np.int64)
 
 
-def _order_by_slot(slot: Ints) -> Ints:
-    lowest, highest = int(slot.min()), int(slot.max())
+def order_by_slot(slot: Ints) -> Ints:
+    """Return the permutation that sorts rows by slot, rows of one slot in their given order."""
+    lowest, highest = int(slot.min(initial=0)), int(slot.max(initial=0))
     if lowest < 0 or highest >= _SLOTS_PER_ROW * len(slot):
         return np.argsort(slot, kind="stable")
     return _counting_order(slot, highest + 1)

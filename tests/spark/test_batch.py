@@ -17,7 +17,7 @@ from tests.cases import ALL_CASES, Case
 import hydrophone as hp
 from hydrophone.spark.exchange import labels, spark_hash
 from hydrophone.spark.failures import cause
-from hydrophone.spark.scan import packed, unpacked
+from hydrophone.spark.wire import packed, unpacked
 from hydrophone.stream import Query
 
 if TYPE_CHECKING:

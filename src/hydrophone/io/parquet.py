@@ -69,7 +69,12 @@ def write_parquet(answer: Callable[[], pa.Table], path: str, *, overwrite: bool 
     table = answer()
     with writing(path, what="to_parquet", overwrite=overwrite) as draft:
         if Path(path).suffix == ".parquet":
-            pq.write_table(table, draft)
+            pq.write_table(table, draft, use_dictionary=repeated(table.schema))
         else:
             draft.mkdir()
-            pq.write_table(table, draft / "part-00000.parquet")
+            pq.write_table(table, draft / "part-00000.parquet", use_dictionary=repeated(table.schema))
+
+
+def repeated(schema: pa.Schema) -> list[str]:
+    """The columns whose values may repeat, for Parquet's dictionaries: samples do not, and trying makes files larger and slower."""
+    return [f.name for f in schema if not (pa.types.is_floating(f.type) or pa.types.is_nested(f.type))]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hydrophone.keys import spread
 from hydrophone.plan.source import Layout
 from hydrophone.runs import stable_order
-from hydrophone.spark.scan import stream_of
+from hydrophone.spark.wire import stream_of
 
 PACKED = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("data", pa.binary())])
 """What crosses the exchange: rows of one shard and one port as an Arrow stream."""

@@ -27,9 +27,10 @@ from hydrophone.ops.rows import Select, WithColumns
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port
 from hydrophone.progress import Policy, largest_times
+from hydrophone.runs import order_by_slot
 from hydrophone.spark.data import as_planned
-from hydrophone.spark.scan import packed
 from hydrophone.spark.shards import gathered
+from hydrophone.spark.wire import packed
 
 SINK = -1
 """The stage number of what is addressed to the sink: every stage hands it on."""
@@ -196,7 +197,7 @@ def by_shard(
     table: pa.Table, shard: Ints, labels: Sequence[int], stage: int, port: int, origin: str, number: int
 ) -> Iterator[Chunk]:
     """One chunk for every shard that gets rows, rows of one shard in the order in which they came."""
-    order = np.argsort(shard.astype(np.int16), kind="stable")
+    order = order_by_slot(shard)
     edges = np.searchsorted(shard[order], np.arange(len(labels) + 1))
     table = table.take(pa.array(order)).combine_chunks() if len(labels) > 1 else table
     for i, label in enumerate(labels):

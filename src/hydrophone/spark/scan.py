@@ -27,6 +27,7 @@ from hydrophone.ops.signals import ToSignal
 from hydrophone.plan.node import Node
 from hydrophone.plan.rewrite import filters_on_sources
 from hydrophone.plan.source import Layout, Source
+from hydrophone.spark.wire import packed, unpacked
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 ROWS_AT_ONCE = 1 << 20
@@ -214,24 +215,6 @@ class TableScan:
     def table(self) -> pa.Table:
         """The rows."""
         return unpacked(self.data)
-
-
-def packed(table: pa.Table) -> bytes:
-    """A table as one Arrow stream."""
-    return bytes(stream_of(table))
-
-
-def stream_of(table: pa.Table) -> pa.Buffer:
-    """A table as one Arrow stream, in memory that Arrow owns."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def unpacked(data: bytes | pa.Buffer) -> pa.Table:
-    """Undo `packed`."""
-    return pa.ipc.open_stream(data).read_all()
 
 
 def scan_of(root: Node, source: Source) -> ParquetScan:

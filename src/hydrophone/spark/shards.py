@@ -15,7 +15,8 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.source import Layout, Port
 from hydrophone.spark.data import as_planned, to_held
 from hydrophone.spark.exchange import Packer
-from hydrophone.spark.scan import ROWS_AT_ONCE, ParquetScan, Part, TableScan, columns, earliest, unpacked
+from hydrophone.spark.scan import ROWS_AT_ONCE, ParquetScan, Part, TableScan, columns, earliest
+from hydrophone.spark.wire import unpacked
 from hydrophone.spark.worker import prepare
 
 

@@ -8,16 +8,16 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hydrophone.io.parquet import repeated
 from hydrophone.spark.data import held_schema, spark_schema, to_held
-from hydrophone.spark.pack import DDL, SINK, Chunk, Kind, to_record_batch
-from hydrophone.spark.scan import unpacked
+from hydrophone.spark.pack import SINK, Chunk, Kind
+from hydrophone.spark.wire import unpacked
 from hydrophone.write import Memory, Parquet
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class Unpack:
                 yield from to_held(unpacked(data.as_buffer()), self.schema).combine_chunks().to_batches()
 
 
+RESULTS = 0
+"""The port of results."""
+
+
 @dataclass(frozen=True)
 class Outlet:
     """One kind of rows that leave: results (source None) or the late rows of a source."""
@@ -63,9 +67,14 @@ class Outlet:
         return f"{self.path}{inner}/batch={batch}"
 
     @property
-    def condition(self) -> str:
-        """Its chunks, for Spark."""
-        return f"kind = {Kind.RESULT:d}" if self.source is None else f"kind = {Kind.LATE:d} and port = {self.source}"
+    def kind(self) -> Kind:
+        """Of its chunks."""
+        return Kind.RESULT if self.source is None else Kind.LATE
+
+    @property
+    def port(self) -> int:
+        """Of its chunks."""
+        return RESULTS if self.source is None else self.source
 
 
 @dataclass(frozen=True)
@@ -74,44 +83,34 @@ class Writer:
 
     Attributes
     ----------
-    result : the schema of results
-    sources : the schemas of the sources' rows
-    instants : columns that are shown as Spark's TIMESTAMP
-    late : the folder for late rows, where they are kept
+    to : where results go
+    result : their schema
+    outlets : everything that is written
+    drafts : the files that tasks write; None where Spark must write
     told : takes the metrics
     """
 
     to: Parquet | Memory
     result: pa.Schema
-    sources: tuple[pa.Schema, ...]
-    instants: frozenset[str]
-    late: str | None
+    outlets: tuple[Outlet, ...]
+    drafts: Drafts | None
     told: Callable[[Metrics], None]
-
-    @cached_property
-    def outlets(self) -> list[Outlet]:
-        """Everything that may be written."""
-        late = [Outlet(n, held_schema(s), self.late) for n, s in enumerate(self.sources) if self.late]
-        if isinstance(self.to, Memory):
-            return late
-        return [Outlet(None, held_schema(self.result, self.instants), self.to.path), *late]
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
         """Write results and late rows, then tell."""
-        folders = {o: on_this_machine(chunks.sparkSession, o.folder(batch)) for o in self.outlets}
-        here = {o: f for o, f in folders.items() if f is not None}
-        metrics = self._by_tasks(chunks, batch, here) if len(here) == len(folders) else self._by_spark(chunks, batch)
+        drafts = self.drafts
+        metrics = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
+        late = {o.source: o.path for o in self.outlets}
         for source, rows in metrics["late"].items():
-            _log.warning("micro-batch %d: %d late rows of source %d, %s", batch, rows, source, self.late or "not kept")
+            _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, late.get(source, "not kept"))
         self.told(metrics)
 
-    def _by_tasks(self, chunks: DataFrame, batch: int, folders: Mapping[Outlet, Path]) -> Metrics:
-        """One job: the tasks that run the shards write files too, and the driver moves them into place."""
-        drafts = {o: draft_of(folder) for o, folder in folders.items()}
-        given = chunks.mapInArrow(WriteFiles({o.source: (str(d), o.schema) for o, d in drafts.items()}), DDL).collect()
-        written = {o: [r.origin for r in given if r.kind == Kind.WRITTEN and r.port == _port(o.source)] for o in drafts}
-        for outlet, folder in folders.items():
-            commit(drafts[outlet], folder, written[outlet], outlet.schema if outlet.source is None else None)
+    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> Metrics:
+        """One job: the tasks that run the shards have written files, which are moved into place."""
+        given = chunks.collect()
+        for outlet in self.outlets:
+            address = Kind.WRITTEN, outlet.kind, outlet.port
+            drafts.commit(outlet, batch, [r.origin for r in given if (r.kind, r.number, r.port) == address])
         if isinstance(self.to, Memory):
             self._remember(batch, [row.data for row in given if row.kind == Kind.RESULT])
         return combined(batch, [json.loads(row.data) for row in given if row.kind == Kind.METRICS])
@@ -124,7 +123,7 @@ class Writer:
             metrics = combined(batch, [json.loads(row.data) for row in told])
             for outlet in self.outlets:
                 if outlet.source is None or metrics["late"].get(outlet.source):
-                    packed = chunks.where(outlet.condition).select("data")
+                    packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
                     rows = packed.mapInArrow(Unpack(outlet.schema), spark_schema(outlet.schema))
                     rows.write.mode("overwrite").parquet(outlet.folder(batch))
             if isinstance(self.to, Memory):
@@ -143,62 +142,79 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class WriteFiles:
-    """A task that writes rows that leave as Parquet files into drafts, and gives the names of the files; other chunks pass."""
+class Drafts:
+    """Files that tasks write and the driver moves into place, in folders that readers do not see.
 
-    drafts: Mapping[int | None, tuple[str, pa.Schema]]
+    Attributes
+    ----------
+    folders : by outlet the folder that holds its micro-batches, as Python sees it
+    name : of the drafts in it
+    """
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Spark gives the chunks of a shard."""
-        writers: dict[tuple[int | None, int], tuple[str, pq.ParquetWriter]] = {}
-        for batch in batches:
-            for row in range(batch.num_rows):
-                kind, port, label = (batch[n][row].as_py() for n in ("kind", "port", "label"))
-                source = port if kind == Kind.LATE else None
-                if kind not in (Kind.RESULT, Kind.LATE) or source not in self.drafts:
-                    yield batch.slice(row, 1)
-                    continue
-                folder, schema = self.drafts[source]
-                if (source, label) not in writers:
-                    # Two attempts at a task may write at the same time; only the files of the one that ends well are named.
-                    name = f"{label:08}-{uuid.uuid4().hex}"
-                    writers[source, label] = name, pq.ParquetWriter(f"{folder}/{name}", schema)
-                writers[source, label][1].write_table(to_held(unpacked(batch["data"][row].as_buffer()), schema))
-        for (source, label), (name, writer) in writers.items():
+    folders: Mapping[Outlet, Path]
+    name: str
+
+    @classmethod
+    def of(cls, spark: SparkSession, outlets: Iterable[Outlet], query: str) -> Drafts | None:
+        """Empty drafts, or None where Python cannot reach all outlets."""
+        found = {o: on_this_machine(spark, o.folder(0)) for o in outlets}
+        folders = {o: f.parent for o, f in found.items() if f is not None}
+        if len(folders) < len(found):
+            return None
+        drafts = cls(folders, f"_drafts-{query}")
+        for folder in folders.values():
+            shutil.rmtree(folder / drafts.name, ignore_errors=True)
+            (folder / drafts.name).mkdir(parents=True)
+        return drafts
+
+    def write(self, chunks: Iterable[Chunk]) -> list[Chunk]:
+        """Write the rows that leave, in a task: chunks that name the files in their place, and all other chunks."""
+        passed: list[Chunk] = []
+        writers: dict[Outlet, pq.ParquetWriter] = {}
+        by_address = {(o.kind, o.port): o for o in self.folders}
+        for chunk in chunks:
+            port = chunk.port if chunk.kind == Kind.LATE else RESULTS
+            outlet = by_address.get((chunk.kind, port))
+            if outlet is None:
+                passed.append(chunk)
+                continue
+            if outlet not in writers:
+                # Two attempts at a task may write at the same time; only those that end well give the names of their files.
+                name = f"{chunk.label:010}-{uuid.uuid4().hex}"
+                passed.append(Chunk(chunk.label, SINK, port, Kind.WRITTEN, name, outlet.kind, b""))
+                path, often = self.folders[outlet] / self.name / name, repeated(outlet.schema)
+                writers[outlet] = pq.ParquetWriter(path, outlet.schema, use_dictionary=often)
+            writers[outlet].write_table(to_held(unpacked(chunk.data), outlet.schema))
+        for writer in writers.values():
             writer.close()
-            yield to_record_batch([Chunk(label, SINK, _port(source), Kind.WRITTEN, name, 0, b"")])
+        return passed
+
+    def commit(self, outlet: Outlet, batch: int, names: list[str]) -> None:
+        """Put the named files in place of what the micro-batch had; results without rows are a file too, late rows are not."""
+        drafts = self.folders[outlet] / self.name
+        folder = self.folders[outlet] / f"batch={batch}"
+        draft, old = drafts / f"new-{batch}", drafts / f"old-{batch}"
+        draft.mkdir()
+        for number, name in enumerate(sorted(names)):
+            (drafts / name).rename(draft / f"part-{number:05}.parquet")
+        if not names and outlet.source is None:
+            pq.write_table(outlet.schema.empty_table(), draft / "part-00000.parquet")
+        (draft / "_SUCCESS").touch()
+        if folder.exists():
+            folder.rename(old)
+        if names or outlet.source is None:
+            draft.rename(folder)
+        # What is left was replaced, or belongs to attempts that did not end well.
+        for rest in drafts.iterdir():
+            shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
 
 
-def _port(source: int | None) -> int:
-    return -1 if source is None else source
-
-
-def draft_of(folder: Path) -> Path:
-    """A new folder beside `folder` that readers do not see; those that a crash left behind are removed."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for old in folder.parent.glob(f"_{folder.name}-*"):
-        shutil.rmtree(old)
-    draft = folder.with_name(f"_{folder.name}-{uuid.uuid4().hex}")
-    draft.mkdir()
-    return draft
-
-
-def commit(draft: Path, folder: Path, names: list[str], schema: pa.Schema | None) -> None:
-    """Put the named files of a draft in place of what the folder held; where there are none, a file without rows (or nothing)."""
-    for file in list(draft.iterdir()):
-        if file.name not in names:
-            file.unlink()
-    for number, name in enumerate(sorted(names)):
-        (draft / name).rename(draft / f"part-{number:05}.parquet")
-    if not names and schema is not None:
-        pq.write_table(schema.empty_table(), draft / "part-00000.parquet")
-    (draft / "_SUCCESS").touch()
-    if folder.exists():
-        folder.rename(folder.with_name(f"_{folder.name}-old"))
-    if names or schema is not None:
-        draft.rename(folder)
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.rmtree(folder.with_name(f"_{folder.name}-old"), ignore_errors=True)
+def outlets_of(
+    to: Parquet | Memory, result: pa.Schema, instants: frozenset[str], sources: Iterable[pa.Schema], late: str | None
+) -> tuple[Outlet, ...]:
+    """What is written: results, unless they stay in memory, and late rows, where they are kept."""
+    results = [] if isinstance(to, Memory) else [Outlet(None, held_schema(result, instants), to.path)]
+    return (*results, *(Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late))
 
 
 def combined(batch: int, shards: list[Metrics]) -> Metrics:

@@ -20,8 +20,9 @@ from hydrophone.plan.node import Node
 from hydrophone.progress import Policy, Tracker
 from hydrophone.spark.exchange import labels
 from hydrophone.spark.pack import SCHEMA, SINK, Chunk, Kind, by_content, by_shard, portions
-from hydrophone.spark.scan import packed, unpacked
 from hydrophone.spark.shard_state import ShardState
+from hydrophone.spark.sinks import Drafts
+from hydrophone.spark.wire import packed, unpacked
 from hydrophone.time import MIN_TIME
 
 
@@ -204,8 +205,8 @@ class Shard:
 class ShardProcessor(StatefulProcessor):
     """Spark's view of a stage: called once per shard and micro-batch."""
 
-    def __init__(self, query: str, plan: ShardPlan) -> None:
-        self.query, self.plan = query, plan
+    def __init__(self, query: str, plan: ShardPlan, drafts: Drafts | None) -> None:
+        self.query, self.plan, self.drafts = query, plan, drafts
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
@@ -226,8 +227,9 @@ class ShardProcessor(StatefulProcessor):
         shard = self.state.load(label, lambda blocks: Shard(self.plan, number, blocks))
         chunks, changed = shard.run(mine)
         self.state.save(label, shard, changed)
-        for chunk in chunks:
-            yield pd.DataFrame([[getattr(chunk, n) for n in SCHEMA.names]], columns=SCHEMA.names)
+        if self.drafts is not None:
+            chunks = self.drafts.write(chunks)
+        yield pd.DataFrame([[getattr(c, n) for n in SCHEMA.names] for c in chunks], columns=SCHEMA.names)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """There are no timers."""

@@ -30,7 +30,7 @@ from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
 from hydrophone.spark.scan import columns, prune
-from hydrophone.spark.sinks import Metrics, Writer
+from hydrophone.spark.sinks import Drafts, Metrics, Writer, outlets_of
 from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
 from hydrophone.time import duration
 from hydrophone.write import Memory, Parquet
@@ -143,21 +143,17 @@ def start(
     if late_path:
         _log.info("late rows go to %s", late_path)
     told: deque[Metrics] = deque(maxlen=100)
-    writer = Writer(
-        to,
-        emit.schema(root.type, shape),
-        tuple(f.schema for f in query.feeds),
-        _instants(root),
-        late_path,
-        told.append,
-    )
+    result = emit.schema(root.type, shape)
+    outlets = outlets_of(to, result, _instants(root), [f.schema for f in query.feeds], late_path)
+    drafts = Drafts.of(spark, outlets, note["id"])
+    writer = Writer(to, result, outlets, drafts, told.append)
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
         chunks = reduce(
             lambda a, b: a.union(b),
             [_packed(spark, f, query.packer(f, note["shards"]), files_per_batch) for f in query.feeds],
         )
         for plan in plans:
-            processor = ShardProcessor(note["id"], plan)
+            processor = ShardProcessor(note["id"], plan, drafts)
             chunks = chunks.groupBy("label").transformWithStateInPandas(processor, DDL, "Append", "None")
         running = (
             chunks.writeStream.foreachBatch(writer)
