@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hydrophone
-from hydrophone import stream
+from hydrophone import handles
 from hydrophone.plan.node import Node
 
 SOURCE = Path(hydrophone.__file__).parent
@@ -68,7 +68,7 @@ def test_only_spark_knows_spark() -> None:
 
 def test_operators_do_not_know_their_hosts() -> None:
     for path in (SOURCE / "ops").glob("*.py"):
-        assert not {m for m in imports(path) if m.startswith(("engine", "spark", "stream", "io"))}, path
+        assert not {m for m in imports(path) if m.startswith(("engine", "spark", "handles", "io"))}, path
 
 
 def concrete_nodes() -> list[type[Node]]:
@@ -88,11 +88,11 @@ METHOD_OF = {"Combine": "__add__", "Scalar": "__mul__", "Tumble": "tumble", "Pla
 @pytest.mark.parametrize("kind", concrete_nodes(), ids=lambda k: k.__name__)
 def test_every_operator_is_a_method(kind: type[Node]) -> None:
     name = METHOD_OF.get(kind.__name__, kind.name())
-    handles = (stream.Stream, stream.Signal, stream.UniformSignal, stream.Windowed)
-    assert name is None or any(hasattr(h, name) for h in handles)
+    found = (handles.Stream, handles.Signal, handles.UniformSignal, handles.Windowed)
+    assert name is None or any(hasattr(h, name) for h in found)
 
 
 def test_every_public_method_is_documented() -> None:
-    for handle in (stream.Query, stream.Stream, stream.Signal, stream.UniformSignal, stream.Windowed):
+    for handle in (handles.Query, handles.Stream, handles.Signal, handles.UniformSignal, handles.Windowed):
         for name, member in inspect.getmembers(handle, inspect.isfunction):
             assert name.startswith("_") or inspect.getdoc(member), f"{handle.__name__}.{name}"

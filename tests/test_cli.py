@@ -289,7 +289,7 @@ def test_stopped_while_the_file_is_imported(tmp_path: Path) -> None:
 WRITING = """
 import time, hydrophone as hp, pyarrow as pa, pyarrow.parquet as pq
 
-def endless(table, path):
+def endless(table, path, **options):
     path.write_bytes(b"PAR1 half of a file")
     print("writing", flush=True)
     time.sleep(60)

@@ -14,6 +14,7 @@ from hydrophone.errors import (
     UnsupportedError,
 )
 from hydrophone.expr import col, lit, when
+from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
 from hydrophone.ops.aggregates import count, mean
 from hydrophone.ops.aggregates import max_ as max
 from hydrophone.ops.aggregates import min_ as min
@@ -22,7 +23,6 @@ from hydrophone.ops.sampling import last, linear
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
 from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
-from hydrophone.stream import Signal, Stream, UniformSignal, Windowed
 from hydrophone.time import Timebase
 
 __version__ = "0.1.0"

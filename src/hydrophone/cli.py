@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from hydrophone.stream import Query
+    from hydrophone.handles import Query
 
 _EPILOG = """\
 exit codes:

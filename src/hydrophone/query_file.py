@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hydrophone.errors import HydrophoneError
-from hydrophone.stream import Query
+from hydrophone.handles import Query
 
 
 class UsageError(HydrophoneError):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError
+from hydrophone.handles import Stream, UniformSignal
 from hydrophone.io.arrow import ArrowData
 from hydrophone.io.csv import CsvData, Dialect
 from hydrophone.io.parquet import ParquetData
 from hydrophone.plan.node import build
 from hydrophone.plan.source import Data, Layout, Source
 from hydrophone.progress import Policy
-from hydrophone.stream import Stream, UniformSignal
 from hydrophone.time import Duration, Timebase, instant
 from hydrophone.time import period as exact_period
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from tests.oracles import Event, Grid, Key
 
 import hydrophone as hp
+from hydrophone.handles import Query
 from hydrophone.plan.node import Node
 from hydrophone.progress import Policy
-from hydrophone.stream import Query
 
 Row = tuple[Any, ...]
 

@@ -15,10 +15,10 @@ import pytest
 from tests.cases import ALL_CASES, Case
 
 import hydrophone as hp
+from hydrophone.handles import Query
 from hydrophone.spark.exchange import labels, spark_hash
 from hydrophone.spark.failures import cause
 from hydrophone.spark.wire import packed, unpacked
-from hydrophone.stream import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

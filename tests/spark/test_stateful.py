@@ -12,12 +12,12 @@ import pytest
 from tests.cases import ALL_CASES, Case
 
 import hydrophone as hp
+from hydrophone.handles import Query
 from hydrophone.spark.exchange import labels
 from hydrophone.spark.pack import SINK, Chunk, Kind, by_content, key_columns
 from hydrophone.spark.stateful import Shard, ShardPlan
 from hydrophone.spark.streaming import Plan
 from hydrophone.spark.wire import unpacked
-from hydrophone.stream import Query
 from hydrophone.time import MAX_TIME
 
 

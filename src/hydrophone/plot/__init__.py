@@ -15,7 +15,7 @@ from hydrophone.time import Instant
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hydrophone.stream import Query, Stream, UniformSignal
+    from hydrophone.handles import Query, Stream, UniformSignal
 
 __all__ = ["overlay", "plot"]
 

@@ -19,7 +19,7 @@ from hydrophone.sigseg import SigSeg
 from hydrophone.time import Instant, format_instant, instant
 
 if TYPE_CHECKING:
-    from hydrophone.stream import Query
+    from hydrophone.handles import Query
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from hydrophone.plot.envelope import Trace, columns_of, holes, marks, spans, thi
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hydrophone.stream import Query
+    from hydrophone.handles import Query
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart; their yellow is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

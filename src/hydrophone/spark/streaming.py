@@ -132,7 +132,7 @@ def start(
     trigger: str | None,
     shape: emit.Shape,
 ) -> RunningQuery:
-    """Start a query; `hydrophone.stream.Query.start` has the documentation."""
+    """Start a query; `hydrophone.handles.Query.start` has the documentation."""
     _check(root, to, shape)
     checkpoint, late = _in_full(checkpoint), replace(late, path=late.path and _in_full(late.path))
     to = Parquet(_in_full(to.path)) if isinstance(to, Parquet) else to

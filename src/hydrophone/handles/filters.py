@@ -1,0 +1,36 @@
+"""Filters: samples in, as many samples out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hydrophone.handles.query import Query
+from hydrophone.ops.filters import Ema, Fir, Sos
+from hydrophone.plan.types import Missing
+
+if TYPE_CHECKING:
+    from hydrophone.handles.uniform import UniformSignal
+
+
+class Filters(Query):
+    """Methods of `UniformSignal`."""
+
+    def ema(self, alpha: float, *, missing: str = "fade") -> UniformSignal:
+        """Exponential moving average: `alpha` of the new sample, the rest of the average so far; ``"fade"`` or ``"reset"`` at a hole."""
+        return self._then(Ema, alpha=float(alpha), missing=missing)
+
+    def fir(self, taps: Sequence[float] | np.ndarray[Any, Any], *, missing: str = "zero") -> UniformSignal:
+        """Weighted sum of the last ``len(taps)`` samples, newest first, as ``scipy.signal.lfilter(taps, 1, x)``."""
+        taps = tuple(np.asarray(taps).ravel().tolist())
+        return self._then(Fir, taps=taps, missing=Missing.of(missing, "fir"))
+
+    def sos(
+        self, sections: np.ndarray[Any, Any] | Sequence[Sequence[float]], *, missing: str = "zero"
+    ) -> UniformSignal:
+        """Second-order sections as SciPy designs them: ``signal.sos(scipy.signal.butter(4, 0.1, output="sos"))``."""
+        table = np.asarray(sections, float)
+        rows = tuple(tuple(r) for r in table.tolist()) if table.ndim == 2 else ()
+        return self._then(Sos, sections=rows, missing=Missing.of(missing, "sos", (Missing.ZERO, Missing.RESET)))

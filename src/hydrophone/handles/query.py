@@ -1,0 +1,176 @@
+"""What all handles can do: explain a query and run it, in this process or on Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from hydrophone.engine import emit, late, local
+from hydrophone.errors import ParameterError
+from hydrophone.io import csv, parquet
+from hydrophone.plan.explain import explain
+from hydrophone.plan.node import Node, build
+from hydrophone.plan.types import DataType
+from hydrophone.time import Instant
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hydrophone import write
+    from hydrophone.spark.streaming import RunningQuery
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Query:
+    """A query: a plan that can be explained and run. Handles are values; every method gives a new one."""
+
+    node: Node
+
+    def __init_subclass__(cls, of: type[DataType] | None = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if of is not None:
+            _HANDLES[of] = cls
+
+    def _then(self, kind: type[Node], *others: Query, **parameters: Any) -> Any:
+        """The handle of an operator over this query (and others): the handle that its type asks for."""
+        return handle(build(kind(inputs=(self.node, *(o.node for o in others)), **parameters)))
+
+    def __repr__(self) -> str:
+        return f"<{self.node.type.describe()}>"
+
+    def explain(self, stage: str = "logical") -> str:
+        """What the plan does, node by node: type, reach, scope, host and why.
+
+        Parameters
+        ----------
+        stage : "logical", "rewritten", "lowered", "stages" or "spark"
+        """
+        if stage == "spark":
+            from hydrophone.spark import batch
+
+            return batch.explain(self.node)
+        return explain(self.node, stage)
+
+    def to_arrow(self, shape: str = "rows") -> pa.Table:
+        """Run in this process; the whole answer as an Arrow table, in no particular order of rows."""
+        return local.run(self.node, emit.check_shape(self.node.type, shape))
+
+    def to_pandas(self, shape: str = "rows") -> pd.DataFrame:
+        """Run in this process; the whole answer as a pandas DataFrame."""
+        return self.to_arrow(shape).to_pandas()
+
+    def to_parquet(self, path: str | PathLike[str], *, shape: str = "rows", overwrite: bool = False) -> None:
+        """Run in this process and write the whole answer, or nothing: a file if the name ends in ``.parquet``, else a folder with one."""
+        parquet.write_parquet(lambda: self.to_arrow(shape), os.fspath(path), overwrite=overwrite)
+
+    def to_csv(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Run in this process and write the whole answer as one CSV file, or nothing; complex values are ``value.re`` and ``value.im``."""
+        csv.write_csv(lambda: self.to_arrow(), emit.schema(self.node.type), os.fspath(path), overwrite=overwrite)
+
+    def plot(
+        self,
+        *,
+        key: Any = None,
+        start: Instant | None = None,
+        end: Instant | None = None,
+        ax: Axes | None = None,
+        path: str | PathLike[str] | None = None,
+    ) -> Axes:
+        """Run in this process and draw the answer, of one key or a list of them; `path` also writes it: see `hydrophone.plot.plot`."""
+        from hydrophone.plot import plot
+
+        return plot(self, key=key, start=start, end=end, ax=ax, path=path)
+
+    def to_spark(
+        self,
+        spark: SparkSession,
+        *,
+        plan: Literal["auto", "slices", "keys", "shards"] = "auto",
+        shape: str = "rows",
+        slices: int | None = None,
+        shards: int | None = None,
+    ) -> DataFrame:
+        """Run on Spark: a lazy DataFrame, to compose with Spark code of your own.
+
+        The plan ("slices", "shards", "keys") and its counts are chosen from the data unless given; ``explain("spark")``
+        says which and why. A uniform signal leaves as rows, or with ``shape="segments"`` as one row per contiguous run.
+        """
+        from hydrophone.spark import batch
+
+        return batch.to_spark(self.node, spark, plan=plan, shape=shape, slices=slices, shards=shards)
+
+    def batches(self, rows: int = 65_536, *, late: late.Late | None = None, shape: str = "rows") -> Iterator[pa.Table]:
+        """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.
+
+        A late row is an error unless `late` says otherwise.
+        """
+        if rows < 1:
+            raise ParameterError(f"batches: rows must be at least 1, got {rows}")
+        return local.run_as_it_comes(self.node, rows, late or _ERROR, emit.check_shape(self.node.type, shape))
+
+    def start(
+        self,
+        spark: SparkSession,
+        *,
+        to: write.Parquet | write.Memory,
+        checkpoint: str,
+        late: late.Late | None = None,
+        shards: int | None = None,
+        files_per_batch: int | None = None,
+        trigger: str | None = None,
+        shape: str = "rows",
+    ) -> RunningQuery:
+        """Run as a stream on Spark: new rows are taken as they arrive, and results follow the progress that the sources promise.
+
+        Every result is written once, whatever crashes: the query goes on from its checkpoint, and a micro-batch that is run
+        again replaces its results with equal ones. Progress comes from rows alone: while no source has new rows, nothing
+        becomes final (the last results wait for rows after them).
+
+        Parameters
+        ----------
+        spark : SparkSession
+        to : where results go, such as ``hp.write.parquet("clean/")``
+        checkpoint : str
+            A folder that belongs to this query alone. Starting again with it continues; another query or number of shards is refused.
+        late : optional
+            What happens to rows that come later than their source promised; by default they are kept aside in ``<checkpoint>/late``.
+        shards : int, optional
+            Shares of the keys, each run by one task at a time; by default Spark's ``spark.sql.shuffle.partitions``. Fixed by
+            the first start.
+        files_per_batch : int, optional
+            How many new files of every source a micro-batch takes at most; by default all that are there.
+        trigger : str, optional
+            How often to look for new rows (``"10s"``), or ``"available"``: take what is there and stop. By default as often as possible.
+        shape : "rows" or "segments"
+        """
+        from hydrophone.spark import streaming
+
+        return streaming.start(
+            self.node,
+            spark,
+            to=to,
+            checkpoint=str(checkpoint),
+            late=late or _SIDE,
+            shards=shards,
+            files_per_batch=files_per_batch,
+            trigger=trigger,
+            shape=emit.check_shape(self.node.type, shape),
+        )
+
+
+_ERROR = late.error()
+_SIDE = late.side()
+
+_HANDLES: dict[type[DataType], type[Query]] = {}
+
+
+def handle(node: Node) -> Query:
+    """The handle for a node's type."""
+    return _HANDLES[type(node.type)](node)

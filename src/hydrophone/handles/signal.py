@@ -1,0 +1,29 @@
+"""Signals: events of a key that never overlap, until they are sampled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+
+from hydrophone.handles.stream import Stream
+from hydrophone.ops.rows import Where
+from hydrophone.ops.sampling import Fill, Sample
+from hydrophone.plan.types import SignalType
+from hydrophone.time import Duration, Instant, Timebase, instant, period
+
+if TYPE_CHECKING:
+    from hydrophone.handles.uniform import UniformSignal
+
+
+class Signal(Stream, of=SignalType):
+    """A stream whose events of one key never overlap."""
+
+    def where(self, condition: nw.Expr) -> Signal:
+        """Keep the events for which a condition over their columns is true."""
+        return self._then(Where, condition=condition)
+
+    def sample(self, spacing: Duration, *, offset: Instant = 0, fill: Fill | None = None) -> UniformSignal:
+        """Samples every `spacing` (or at a rate such as ``"44.1kHz"``) on the absolute grid; `fill` says what beats between events get."""
+        timebase = Timebase(period(spacing), instant(offset))
+        return self._then(Sample, timebase=timebase, fill=fill)
