@@ -5,8 +5,10 @@ import functools
 import pickle
 import types
 
+import pyarrow as pa
 import pytest
 
+import hydrophone as hp
 from hydrophone import errors
 from hydrophone.errors import (
     DataError,
@@ -102,3 +104,30 @@ def test_a_module_that_only_starts_with_the_name_is_outside() -> None:
 def test_user_line_without_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "_is_inside", lambda module: True)
     assert user_line() is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'readings.tumble("5 parsecs")',
+        'readings.signal("v").sample("10ns", fill=hp.linear(max_gap="never"))',
+        'readings.signal("v").sample(10).fir([1.0], missing="perhaps")',
+        'hp.from_arrow(rows, key="k", time="t", progress=hp.delayed("-5s"))',
+        'hp.from_arrow(rows, key="nothing", time="t")',
+    ],
+)
+def test_every_error_of_a_query_points_at_its_line(line: str) -> None:
+    rows = pa.table({"k": [1], "t": [0], "v": [1.0]})
+    readings = hp.from_arrow(rows, key="k", time="t")
+    with pytest.raises(errors.HydrophoneError) as caught:
+        exec(compile(f"\n\n{line}", "pipeline.py", "exec"), {"hp": hp, "readings": readings, "rows": rows})
+    assert caught.value.where == "pipeline.py:3"
+
+
+def test_rows_that_are_refused_point_at_their_source() -> None:
+    rows = pa.table({"k": [1, None], "t": [0, 1], "v": [1.0, 2.0]})
+    scope = {"hp": hp, "rows": rows}
+    exec(compile('\nreadings = hp.from_arrow(rows, key="k", time="t")', "pipeline.py", "exec"), scope)
+    with pytest.raises(errors.DataError) as caught:
+        scope["readings"].to_arrow()  # type: ignore[attr-defined]
+    assert caught.value.where == "pipeline.py:2"

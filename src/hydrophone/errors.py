@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 __all__ = [
     "DataError",
@@ -14,6 +17,7 @@ __all__ = [
     "SignalTypeError",
     "StateVersionError",
     "UnsupportedError",
+    "located",
     "user_line",
 ]
 
@@ -131,6 +135,34 @@ class DataError(HydrophoneError):
     >>> print(DataError("append: a gap of 2 samples, from index 10 to index 12"))
     append: a gap of 2 samples, from index 10 to index 12
     """
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def located(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function whose errors say the user's line.
+
+    Examples
+    --------
+    >>> def halve(n):
+    ...     raise ParameterError(f"halve: {n} is odd")
+    >>> exec(compile("halve(3)", "pipeline.py", "exec"), {"halve": located(halve)})
+    Traceback (most recent call last):
+    hydrophone.errors.ParameterError: halve: 3 is odd
+      at pipeline.py:1
+    """
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except HydrophoneError as error:
+            error.where = error.where or user_line()
+            raise
+
+    return wrapper
 
 
 def user_line() -> str | None:

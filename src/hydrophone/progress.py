@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.time import MIN_TIME, Duration, add_time, duration
 
 
@@ -34,6 +34,7 @@ class Policy:
         return largest if self.column else add_time(largest, -self.delay)
 
 
+@located
 def ordered(*, by: str | None = None, idle: Duration | None = None) -> Policy:
     """Rows come in time order.
 
@@ -52,6 +53,7 @@ def ordered(*, by: str | None = None, idle: Duration | None = None) -> Policy:
     return Policy(0, None, by, None if idle is None else _positive("idle", idle))
 
 
+@located
 def delayed(delay: Duration, *, by: str | None = None, idle: Duration | None = None) -> Policy:
     """Rows come at most `delay` behind the latest time seen.
 
@@ -63,6 +65,7 @@ def delayed(delay: Duration, *, by: str | None = None, idle: Duration | None = N
     return Policy(_positive("delay", delay, zero=True), None, by, None if idle is None else _positive("idle", idle))
 
 
+@located
 def punctuated(column: str, *, by: str | None = None, idle: Duration | None = None) -> Policy:
     """A column of the rows says so: no row that starts before its value will come.
 

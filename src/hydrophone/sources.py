@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.handles import Stream, UniformSignal
 from hydrophone.io.arrow import ArrowData
 from hydrophone.io.csv import CsvData, Dialect
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Key = str | Sequence[str]
 
 
+@located
 def from_arrow(
     table: pa.Table,
     *,
@@ -60,6 +61,7 @@ def from_arrow(
     return stream(ArrowData(table), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
+@located
 def from_pandas(
     frame: pd.DataFrame,
     *,
@@ -74,6 +76,7 @@ def from_pandas(
     return stream(ArrowData(table), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
+@located
 def from_polars(
     frame: pl.DataFrame | pl.LazyFrame,
     *,
@@ -97,6 +100,7 @@ def from_polars(
     return stream(ArrowData(whole.to_arrow()), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
+@located
 def read_csv(
     path: str | PathLike[str],
     *,
@@ -154,6 +158,7 @@ def read_csv(
     return stream(data, key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
+@located
 def read_parquet(
     path: str | PathLike[str],
     *,
@@ -171,6 +176,7 @@ def read_parquet(
     return stream(ParquetData(str(path)), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
+@located
 def from_spark(
     frame: DataFrame,
     *,
@@ -189,6 +195,7 @@ def from_spark(
     return stream(SparkData(frame), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
+@located
 def from_segments(
     table: pa.Table,
     *,
@@ -213,6 +220,7 @@ def from_segments(
     return UniformSignal(build(Source(data=ArrowData(table), layout=layout, progress=progress)))
 
 
+@located
 def stream(
     data: Data, *, key: Key, time: str, end: str | None, sequence: str | None, progress: Policy | None
 ) -> Stream:

@@ -39,7 +39,7 @@ class Job:
         self.home = home
         self.log = (home / "log").open("ab")
         command = [sys.executable, "-m", "tests.spark.streaming_job", str(home), str(source)]
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])}
         self.process = subprocess.Popen(
             command, cwd=REPOSITORY, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.cases import ALL_CASES, Case
+from tests.cases import ALL_CASES, Case, rows
+from tests.laws.test_late import POLICIES, SOURCES, aside, disordered
 
 import hydrophone as hp
 from hydrophone.handles import Query
@@ -112,6 +114,21 @@ READINGS = pa.table({"k": ["a", "b", "a", "b"] * 25, "t": np.arange(100) * 10, "
 
 def _readings(**options: object) -> hp.Stream:
     return hp.from_arrow(READINGS, key="k", time="t", **{"progress": hp.delayed("20ns"), **options})
+
+
+@pytest.mark.parametrize("action", ["side", "drop", "adjust"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", SOURCES)
+def test_late_rows_are_those_of_the_local_engine(name: str, policy: str, action: str, tmp_path: Path) -> None:
+    source = disordered(SOURCES[name], POLICIES[policy], seed=5)
+    query = source.stream()
+    late = hp.late.side(str(tmp_path)) if action == "side" else getattr(hp.late, action)()
+    stream = Rehearsal(query, 2, late)
+    for start in range(0, len(source.table), 7):
+        stream.run({0: source.table.slice(start, 7)})
+    local = pa.concat_tables(query.batches(7, late=late))
+    assert sorted(map(str, rows(pa.concat_tables(stream.results)))) == sorted(map(str, rows(local)))
+    assert sorted(map(str, (r for t in stream.late for r in rows(t)))) == sorted(map(str, aside(tmp_path)))
 
 
 def test_rows_that_a_filter_removes_are_late_too() -> None:

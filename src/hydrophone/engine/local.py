@@ -63,8 +63,10 @@ def run_as_it_comes(root: Node, rows: int, late: Late, shape: emit.Shape = "rows
                 continue
             tracker = trackers[port]
             if tracker is not None:
+                # Late rows speak for their source too: it has come so far, whatever becomes of them.
+                seen = largest_times(table, plan.sources[port].layout.time, tracker.policy)
                 table = kept[port].sift(table, tracker.mark)
-                tracker.see(largest_times(table, plan.sources[port].layout.time, tracker.policy))
+                tracker.see(seen)
             pipeline.rows(port, table)
         pipeline.advance([_progress(t, port in readers) for port, t in enumerate(trackers)])
         pipeline.sweep()

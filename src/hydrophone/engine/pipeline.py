@@ -61,7 +61,12 @@ class Pipeline:
         if len(table) and port in self.ports:
             node = self.ports[port]
             assert isinstance(node, Port)
-            self.step(port, ingest(table, node.layout, self.keys(node)))
+            try:
+                batch = ingest(table, node.layout, self.keys(node))
+            except HydrophoneError as error:
+                _locate(error, node)
+                raise
+            self.step(port, batch)
 
     def step(self, port: int, batch: Batch) -> None:
         """Take a batch at a port."""
@@ -79,7 +84,8 @@ class Pipeline:
                 batches, mark = self.kernels[node].advance(marks)
                 self._give(node, batches)
             except HydrophoneError as error:
-                raise _located(error, node) from error
+                _locate(error, node)
+                raise
             self.marks[node] = max(before, mark)
 
     def _give(self, node: Node, batches: Iterable[Batch]) -> None:
@@ -92,7 +98,8 @@ class Pipeline:
                 try:
                     self._give(consumer, self.kernels[consumer].step(port, batch))
                 except HydrophoneError as error:
-                    raise _located(error, consumer) from error
+                    _locate(error, consumer)
+                    raise
 
     def drain(self, root: Node | None = None) -> list[Batch]:
         """Take what has reached a root."""
@@ -157,11 +164,9 @@ class Pipeline:
                 kernel.states()[name].load(_unpacked(data, kernel.VERSION, nodes[owner].name()))
 
 
-def _located(error: HydrophoneError, node: Node) -> HydrophoneError:
-    """An error that says which line of the user's made the operator."""
-    if error.where is None:
-        error.where = node.where
-    return error
+def _locate(error: HydrophoneError, node: Node) -> None:
+    """Let an error say which line of the user's made the operator."""
+    error.where = error.where or node.where
 
 
 def _packed(table: pa.Table | None, version: int) -> bytes | None:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from hydrophone.engine import emit, late, local
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.io import csv, parquet
 from hydrophone.plan.explain import explain
 from hydrophone.plan.node import Node, build
@@ -37,6 +38,9 @@ class Query:
         super().__init_subclass__(**rest)
         if of is not None:
             _HANDLES[of] = cls
+        for name, member in list(vars(cls).items()):
+            if isinstance(member, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, located(member))
 
     def _then(self, kind: type[Node], *others: Query, **parameters: Any) -> Any:
         """The handle of an operator over this query (and others): the handle that its type asks for."""

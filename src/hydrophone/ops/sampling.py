@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.rows import signal_values
 from hydrophone.plan.node import Node, Order
@@ -77,6 +77,7 @@ class Linear(Fill):
             return left + (right - left) * share
 
 
+@located
 def last(max_gap: Duration | None = None) -> Last:
     """Fill with the last value, for at most `max_gap` after it.
 
@@ -90,6 +91,7 @@ def last(max_gap: Duration | None = None) -> Last:
     return Last(_gap(max_gap))
 
 
+@located
 def linear(max_gap: Duration | None = None) -> Linear:
     """Fill on the straight line between neighbours that are at most `max_gap` apart.
 

@@ -32,13 +32,14 @@ class Inlet:
 
     Attributes
     ----------
-    time : the column of starts in rows that come from a source
+    time, end : the columns of starts and ends in rows that come from a source
     policy : the promise of the source; None where the shards of an earlier stage feed this port
     source : the number of the source, for late rows and metrics; None where another port answers for its late rows
     ordered : whether chunks say where in the source their rows lie; else rows are sorted by content
     """
 
     time: str
+    end: str | None
     policy: Policy | None
     source: int | None
     ordered: bool
@@ -68,8 +69,8 @@ class ShardPlan:
 class Sieve(LateRows):
     """Sifts one micro-batch of one source and keeps late rows at hand."""
 
-    def __init__(self, policy: Late, time: str) -> None:
-        super().__init__(replace(policy, path=policy.path or "beside the checkpoint"), time)
+    def __init__(self, policy: Late, inlet: Inlet) -> None:
+        super().__init__(replace(policy, path=policy.path or "beside the checkpoint"), inlet.time, inlet.end)
         self.aside: list[pa.Table] = []
 
     def _put_aside(self, rows: pa.Table) -> None:
@@ -133,7 +134,7 @@ class Shard:
         inlet = self.plan.inlets[port]
         if inlet.policy is None:
             return table
-        sieve = Sieve(self.plan.late, inlet.time)
+        sieve = Sieve(self.plan.late, inlet)
         table = sieve.sift(table, self.trackers[port].mark)
         if sieve.count and inlet.source is not None:
             late[inlet.source] = late.get(inlet.source, 0) + sieve.count

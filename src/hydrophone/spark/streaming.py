@@ -235,12 +235,13 @@ class Plan:
 
     def _inlet(self, given: Input, answered: set[Source]) -> Inlet:
         if given.source is None:
-            return Inlet("", None, None, True)
+            return Inlet("", None, None, None, ordered=True)
         number = next(n for n, f in enumerate(self.feeds) if f.source == given.source)
         first = given.source not in answered
         answered.add(given.source)
         ordered = isinstance(given.source.data, ParquetData)
-        return Inlet(given.source.layout.time, given.source.progress, number if first else None, ordered)
+        layout = given.source.layout
+        return Inlet(layout.time, layout.end, given.source.progress, number if first else None, ordered)
 
 
 def _sources(root: Node) -> list[Source]:
