@@ -13,7 +13,7 @@ help: ## Show this list
 install: $(STAMP) ## Make the virtual environment
 
 test: $(STAMP) ## Run the tests, without the long ones
-	$(BIN)/pytest -m 'not soak'
+	$(BIN)/pytest -m 'not soak' -n 2 --dist loadgroup
 
 soak: $(STAMP) ## Run all tests: the long ones too, and many more examples of every law
 	$(BIN)/pytest --hypothesis-profile=soak --timeout=3600

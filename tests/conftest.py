@@ -23,10 +23,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The examples in the docstrings of hydrophone.spark need Spark, and can't say so themselves."""
+    """Tests that share the Spark session go first, and to one worker, where several run tests side by side."""
     for item in items:
+        # The examples in the docstrings of hydrophone.spark need Spark, and can't say so themselves.
         if isinstance(item, pytest.DoctestItem) and item.name.startswith("hydrophone.spark."):
             item.add_marker(pytest.mark.spark)
+        if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(scope="session")

@@ -207,7 +207,7 @@ def test_a_rowwise_expression_does_not_see_chunks(expr: nw.Expr) -> None:
         col("x").is_duplicated(),
         when(col("x").max() > 1).then(1), col("x").name.map(str.upper), lit(1) + col("x").quantile(0.5, "linear"),
     ],
-    ids=repr,
+    ids=lambda e: repr(e)[:60],
 )  # fmt: skip
 def test_what_needs_other_rows_is_refused(expr: nw.Expr) -> None:
     with pytest.raises(ParameterError, match=r"(?s)^where: .*Hint: "):
