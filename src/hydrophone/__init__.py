@@ -19,6 +19,7 @@ from hydrophone.ops.aggregates import count, mean
 from hydrophone.ops.aggregates import max_ as max
 from hydrophone.ops.aggregates import min_ as min
 from hydrophone.ops.aggregates import sum_ as sum
+from hydrophone.ops.functions import function
 from hydrophone.ops.sampling import last, linear
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
@@ -54,6 +55,7 @@ __all__ = [
     "from_polars",
     "from_segments",
     "from_spark",
+    "function",
     "last",
     "late",
     "linear",

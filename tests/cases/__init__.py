@@ -1,12 +1,13 @@
 """The table of cases: every operator, with nasty data and an answer from an oracle. Every engine runs the whole table."""
 
-from tests.cases import filters, sampling, segments, signals, streams, windows
+from tests.cases import filters, functions, sampling, segments, signals, streams, windows
 from tests.cases.table import Case, Row, Source, assert_same, rows
 
 ALL_CASES: list[Case] = [
     *streams.CASES,
     *sampling.CASES,
     *signals.CASES,
+    *functions.CASES,
     *filters.CASES,
     *windows.CASES,
     *segments.CASES,

@@ -1,4 +1,4 @@
-"""``+ - * /`` between uniform signals and with numbers."""
+"""``+ - * /`` between uniform signals, with numbers and with functions of time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from hydrophone.handles.query import Query
 from hydrophone.ops.arithmetic import Combine, Scalar
+from hydrophone.ops.functions import Modulate, TimeFunction
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -19,6 +20,8 @@ class Arithmetic(Query):
     def _combine(self, operation: str, other: object, reflected: bool = False) -> UniformSignal:
         if isinstance(other, Arithmetic):
             return self._then(Combine, other, operation=operation)
+        if isinstance(other, TimeFunction):
+            return self._then(Modulate, operation=operation, function=other, reflected=reflected)
         if isinstance(other, np.generic):
             other = other.item()
         return self._then(Scalar, operation=operation, number=other, reflected=reflected)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import narwhals as nw
+import numpy as np
 
+from hydrophone.errors import ParameterError
+from hydrophone.handles.functions import Functions, FunctionSignal
 from hydrophone.handles.query import Query
 from hydrophone.ops.aggregates import Aggregate, Tumble
+from hydrophone.ops.functions import Clock
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.ops.signals import ToSignal
 from hydrophone.plan.types import StreamType
-from hydrophone.time import Duration, duration
+from hydrophone.time import Duration, Instant, duration
 
 if TYPE_CHECKING:
     from hydrophone.handles.signal import Signal
@@ -41,8 +45,35 @@ class Stream(Query, of=StreamType):
         pairs = tuple((c, c) for c in columns) + tuple(renamed.items())
         return self._then(KeyBy, columns=pairs)
 
-    def signal(self, *value: str, ties: str = "error") -> Signal:
-        """Read a column as a signal, or several as its channels: at most one event of a key at any time."""
+    @overload
+    def signal(self, *value: str, ties: str = "error") -> Signal: ...
+
+    @overload
+    def signal(
+        self, function: Functions, /, *, by: str | None = None, unit: str = "s", origin: Instant = 0, dtype: Any = float
+    ) -> FunctionSignal: ...
+
+    def signal(
+        self,
+        *value: Any,
+        ties: str = "error",
+        by: str | None = None,
+        unit: str = "s",
+        origin: Instant = 0,
+        dtype: Any = float,
+    ) -> Signal | FunctionSignal:
+        """Read a column as a signal, or several as its channels: at most one event of a key at any time.
+
+        A function makes events that *are* functions: it gets the times inside an event (floats, in `unit` since `origin`)
+        and the event (its columns as attributes, and ``start`` and ``end``), and gives as many values. Several functions
+        are a dict, and the column `by` says which one an event follows.
+        """
+        if len(value) == 1 and (callable(value[0]) or isinstance(value[0], Mapping)):
+            if (by is None) == isinstance(value[0], Mapping):
+                raise ParameterError(
+                    "signal: several functions need by=, the column that says which one; one needs none"
+                )
+            return FunctionSignal(self, value[0], by, Clock.of(unit, origin), str(np.dtype(dtype)))
         return self._then(ToSignal, value=value, ties=ties)
 
     def tumble(self, size: Duration, *, offset: Duration = 0) -> Tumbling:

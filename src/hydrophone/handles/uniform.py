@@ -50,7 +50,7 @@ class UniformSignal(Arithmetic, Filters, of=UniformType):
 
         Examples
         --------
-        >>> import hydrophone as hp
+        >>> import pyarrow as pa, hydrophone as hp
         >>> rows = pa.table({"k": [7, 7], "t": [0, 10], "v": [1.0, 2.0]})
         >>> for key, segment in hp.from_arrow(rows, key="k", time="t").signal("v").sample(10).segments():
         ...     print(key, segment.to_numpy())

@@ -1,0 +1,306 @@
+"""Functions of time as payloads: kept as functions until they meet a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.batch import Batch, Events, Ints, Segments
+from hydrophone.errors import DataError, ParameterError, located
+from hydrophone.kernel import Kernel, Stateless
+from hydrophone.ops.arithmetic import OPERATIONS, result_dtype
+from hydrophone.ops.rows import column_values
+from hydrophone.ops.signals import ToSignalKernel
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.types import StreamType, UniformType, value_dtype
+from hydrophone.runs import ranges
+from hydrophone.time import Instant, Timebase, Timebases, duration, instant
+
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How functions see time: as a float, in `unit` nanoseconds after `origin`."""
+
+    unit: int = 1_000_000_000
+    origin: int = 0
+
+    @classmethod
+    def of(cls, unit: str, origin: Instant) -> Clock:
+        """From a user's words: ``"s"``, ``"ms"``, or any duration."""
+        return cls(duration(unit if unit[:1].isdigit() else f"1{unit}"), instant(origin))
+
+    def read(self, times: Ints) -> npt.NDArray[np.float64]:
+        """Instants in nanoseconds as floats; the origin is taken off before anything is rounded."""
+        return (times - self.origin) / self.unit
+
+
+class TimeFunction:
+    """A function of time: takes part in arithmetic, and stays a function until a grid asks for its values.
+
+    Examples
+    --------
+    >>> ramp = function(lambda t: t)
+    >>> (1 - 2 * ramp)(np.array([0, 500_000_000]))
+    array([1., 0.])
+    """
+
+    dtype: str
+
+    def __call__(self, times: Ints) -> Values:
+        """The values at some instants in nanoseconds."""
+        raise NotImplementedError
+
+    def _with(self, symbol: str, other: object, reflected: bool = False) -> TimeFunction:
+        if isinstance(other, np.generic):
+            other = other.item()
+        if isinstance(other, bool) or not isinstance(other, TimeFunction | int | float | complex):
+            return NotImplemented
+        return Combined(symbol, *((other, self) if reflected else (self, other)))
+
+    def __add__(self, other: object) -> TimeFunction:
+        return self._with("+", other)
+
+    def __radd__(self, other: object) -> TimeFunction:
+        return self._with("+", other, reflected=True)
+
+    def __sub__(self, other: object) -> TimeFunction:
+        return self._with("-", other)
+
+    def __rsub__(self, other: object) -> TimeFunction:
+        return self._with("-", other, reflected=True)
+
+    def __mul__(self, other: object) -> TimeFunction:
+        return self._with("*", other)
+
+    def __rmul__(self, other: object) -> TimeFunction:
+        return self._with("*", other, reflected=True)
+
+    def __truediv__(self, other: object) -> TimeFunction:
+        return self._with("/", other)
+
+    def __rtruediv__(self, other: object) -> TimeFunction:
+        return self._with("/", other, reflected=True)
+
+
+@dataclass(frozen=True)
+class Written(TimeFunction):
+    """A function that the user wrote, and the clock that it looks at."""
+
+    function: Callable[[Values], Any]
+    clock: Clock
+    dtype: str = "float64"
+
+    def __call__(self, times: Ints) -> Values:
+        """Read the clock and call it."""
+        return called("function", self.function, np.dtype(self.dtype), self.clock.read(times))
+
+
+@dataclass(frozen=True)
+class Combined(TimeFunction):
+    """An operation between two functions of time, or one and a number."""
+
+    symbol: str
+    left: Any
+    right: Any
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        """As NumPy."""
+        left, right = (np.ones(1, x.dtype) if isinstance(x, TimeFunction) else x for x in (self.left, self.right))
+        return str(np.asarray(OPERATIONS[self.symbol](left, right)).dtype)
+
+    def __call__(self, times: Ints) -> Values:
+        """Both sides, then the operation."""
+        left, right = (x(times) if isinstance(x, TimeFunction) else x for x in (self.left, self.right))
+        with np.errstate(all="ignore"):
+            return np.asarray(OPERATIONS[self.symbol](left, right))
+
+
+@located
+def function(
+    function: Callable[[Values], Any], *, unit: str = "s", origin: Instant = 0, dtype: Any = float
+) -> TimeFunction:
+    """A function of time, to add to signals or multiply them by.
+
+    Parameters
+    ----------
+    function : callable
+        Gets an array of times (floats, in `unit` since `origin`) and gives as many values; it must look at nothing else.
+    unit : str
+        ``"s"``, ``"ms"`` or another duration.
+    origin : instant
+        When the function's clock shows zero. Years after it, a float shows seconds to a tenth of a microsecond: fast
+        carriers want an origin near the data.
+    dtype : the type of its values
+
+    Examples
+    --------
+    >>> def carrier(t):
+    ...     return np.cos(2 * np.pi * 50 * t)
+    >>> function(carrier)(np.array([0, 10_000_000])).round(9)
+    array([ 1., -1.])
+    """
+    if not callable(function):
+        raise ParameterError(f"function: expected a function of time, got {type(function).__name__}")
+    return Written(function, Clock.of(unit, origin), str(np.dtype(dtype)))
+
+
+def called(what: str, function: Callable[..., Any], dtype: np.dtype[Any], times: Values, *more: Any) -> Values:
+    """The values of a user's function, one for every instant; anything else is an error that names it."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(function(times, *more))
+    except Exception as error:
+        raise DataError(
+            f"{what}: {name} raised {type(error).__name__}: {error}", hint="it gets an array of many instants at once"
+        ) from error
+    if values.shape not in (times.shape, ()):
+        raise DataError(f"{what}: {name} gave an array of shape {values.shape} for {len(times)} instants")
+    if not np.can_cast(values.dtype, dtype, "same_kind"):
+        raise DataError(f"{what}: {name} gave {values.dtype}, which is no {dtype}", hint="say dtype=")
+    return np.broadcast_to(values, times.shape).astype(dtype, copy=False)
+
+
+# --- a function beside a signal -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Modulate(Node):
+    """``signal * hp.function(carrier)`` and its kin, sample by sample; reference: the operation over ``function(times)``.
+
+    Start, gap and end: as the signal. `reflected` for a function on the left.
+    """
+
+    operation: str
+    function: TimeFunction
+    reflected: bool = False
+
+    gives = None
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """As NumPy."""
+        dtype = result_dtype(self.operation, x.dtype, np.ones(1, self.function.dtype))
+        return UniformType(x.key, x.time, x.clock, dtype, x.channels, x.timebase)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Sample by sample."""
+        return ModulateKernel(OPERATIONS[self.operation], self.function, self.reflected)
+
+
+class ModulateKernel(Stateless):
+    """Asks the function for its values at the samples."""
+
+    def __init__(self, operation: Callable[[Any, Any], Any], function: TimeFunction, reflected: bool) -> None:
+        self.operation, self.function, self.reflected = operation, function, reflected
+
+    def map(self, batch: Batch) -> Batch:
+        """Map one batch."""
+        assert isinstance(batch, Segments)
+        wave = self.function(
+            batch.base.instant(np.repeat(batch.slot, batch.lengths), ranges(batch.first, batch.lengths))
+        )
+        if batch.values.ndim == 2:
+            wave = wave[:, None]
+        pair = (wave, batch.values) if self.reflected else (batch.values, wave)
+        with np.errstate(all="ignore"):
+            return batch.with_values(self.operation(*pair))
+
+
+# --- events that are functions --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampleFunction(Node):
+    """Beats inside events, with the values that a function of time and the event's columns has there.
+
+    With several functions the column `by` says which one an event follows. Start, gap and end: samples lie inside events
+    only. Events of one key must not overlap; those with a null in their payload are none.
+    """
+
+    timebase: Timebase
+    functions: tuple[tuple[Any, Callable[..., Any]], ...]
+    by: str | None
+    clock: Clock
+    dtype: str
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "sample"
+
+    def check(self) -> None:
+        """Functions."""
+        for _, function in self.functions:
+            if not callable(function):
+                raise ParameterError(f"signal: expected a function of time and event, got {type(function).__name__}")
+
+    def output_type(self, x: StreamType) -> UniformType:
+        """A grid for all keys."""
+        if self.by is not None:
+            x.column(self.by, "signal")
+        return UniformType(x.key, x.time, x.clock, np.dtype(self.dtype), 0, self.timebase)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Sample."""
+        return SampleFunctionKernel(self, x)
+
+
+class SampleFunctionKernel(ToSignalKernel):
+    """Events that do not overlap, as in any signal, and the beats inside them."""
+
+    def __init__(self, node: SampleFunction, kind: StreamType) -> None:
+        super().__init__(tuple(kind.columns.names), "error")
+        self.node, self.kind = node, kind
+        self.base = Timebases.shared(node.timebase)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Every beat inside an event."""
+        for events in super().step(port, batch):
+            assert isinstance(events, Events)
+            first = self.base.index_from(events.slot, events.start)
+            counts = self.base.index_from(events.slot, events.stop) - first
+            which = np.repeat(np.arange(len(events)), counts)
+            slot, index = events.slot[which], ranges(first, counts)
+            yield Segments.of_samples(slot, index, self._values(events, which, slot, index), self.base)
+
+    def _values(self, events: Events, which: Ints, slot: Ints, index: Ints) -> Values:
+        times = self.node.clock.read(self.base.instant(slot, index))
+        columns = {n: _plain(events, n, self.kind)[which] for n in self.kind.columns.names}
+        clock = self.node.clock
+        columns |= {"start": clock.read(events.start)[which], "end": clock.read(events.stop)[which]}
+        dtype = np.dtype(self.node.dtype)
+        if self.node.by is None:
+            ((_, function),) = self.node.functions
+            return called("signal", function, dtype, times, SimpleNamespace(**columns))
+        out, known = np.empty(len(times), dtype), np.zeros(len(times), np.bool_)
+        for name, function in self.node.functions:
+            its = columns[self.node.by] == name
+            known |= its
+            event = SimpleNamespace(**{n: c[its] for n, c in columns.items()})
+            out[its] = called("signal", function, dtype, times[its], event)
+        if not known.all():
+            other = columns[self.node.by][~known][0]
+            names = ", ".join(repr(n) for n, _ in self.node.functions)
+            raise DataError(f"signal: no function for {self.node.by} = {other!r}; there are: {names}")
+        return out
+
+
+def _plain(events: Events, name: str, kind: StreamType) -> Values:
+    """A column as NumPy: numbers where it has arithmetic, else Python's values."""
+    field = kind.columns.field(name)
+    try:
+        dtype = value_dtype(field, "signal")
+    except TypeError:
+        return np.array([*events.columns[name].to_pylist(), None], object)[:-1]
+    return column_values(events.columns[name], dtype)
