@@ -1,10 +1,11 @@
 """The table of cases: every operator, with nasty data and an answer from an oracle. Every engine runs the whole table."""
 
-from tests.cases import filters, functions, sampling, segments, signals, streams, windows
+from tests.cases import filters, functions, lookup, sampling, segments, signals, streams, windows
 from tests.cases.table import Case, Row, Source, assert_same, rows
 
 ALL_CASES: list[Case] = [
     *streams.CASES,
+    *lookup.CASES,
     *sampling.CASES,
     *signals.CASES,
     *functions.CASES,

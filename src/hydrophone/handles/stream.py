@@ -11,7 +11,7 @@ import numpy as np
 
 from hydrophone.errors import ParameterError
 from hydrophone.handles.functions import Functions, FunctionSignal
-from hydrophone.handles.query import Query
+from hydrophone.handles.tables import Tables
 from hydrophone.ops.aggregates import Aggregate, Tumble
 from hydrophone.ops.functions import Clock
 from hydrophone.ops.joins import BandJoin
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.signal import Signal
 
 
-class Stream(Query, of=StreamType):
+class Stream(Tables, of=StreamType):
     """Events with lifetimes, a key and payload columns; lifetimes may overlap."""
 
     def where(self, condition: nw.Expr) -> Stream:

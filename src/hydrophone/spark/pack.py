@@ -23,6 +23,7 @@ from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import DataError
 from hydrophone.keys import spread
 from hydrophone.ops.keys import KeyBy
+from hydrophone.ops.lookup import Lookup
 from hydrophone.ops.rows import Select, WithColumns
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port
@@ -213,9 +214,16 @@ def key_columns(prefix: Node) -> tuple[str, ...] | None:
         if isinstance(node, KeyBy):
             renamed = dict(node.columns)
             names = tuple(renamed.get(n, n) for n in names)
-        elif isinstance(node, WithColumns) and {n for n, _ in node.columns} & set(names):
+        elif _made(node) & set(names):
             return None
     return names
+
+
+def _made(node: Node) -> set[str]:
+    """The columns that a row operator adds or replaces."""
+    if isinstance(node, WithColumns):
+        return {name for name, _ in node.columns}
+    return set(node.added.names) if isinstance(node, Lookup) else set()
 
 
 _ROW = "_hydrophone_row"

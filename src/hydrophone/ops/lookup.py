@@ -1,0 +1,168 @@
+"""Tables at rest beside a stream: every event finds its row of a reference table, whose rows may have versions in time."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Batch, Events, Ints, Mask
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.kernel import Kernel, Stateless
+from hydrophone.ops.rows import visible, visible_schema
+from hydrophone.plan.node import Node
+from hydrophone.plan.types import StreamType
+from hydrophone.runs import search, stable_order
+from hydrophone.time import MIN_TIME, format_instant
+
+SINCE, UNTIL = "__since", "__until"
+LARGEST = 64 << 20
+"""Bytes of a reference table: it travels with the plan to every task."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The rows of a reference table, with int64 columns `SINCE` and `UNTIL` that say when each holds."""
+
+    table: pa.Table
+
+    @cached_property
+    def identity(self) -> str:
+        """By content: the same table is the same query, in every process."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table.combine_chunks())
+        return hashlib.sha256(sink.getvalue()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lookup(Node):
+    """Add the columns of the row of a reference table that has equal values in `on` and holds when the event starts.
+
+    Reference: ``pandas.merge(events, table, on=..., how=...)`` where rows hold for ever. Start, gap and end: every event is
+    for itself. An event that finds no row is left out (``inner``) or has nulls (``left``); null finds nothing.
+    """
+
+    reference: Reference
+    on: tuple[tuple[str, str], ...]
+    how: str = "inner"
+
+    gives = None
+    rowwise = True
+
+    def check(self) -> None:
+        """At most one row for every event."""
+        table = self.reference.table
+        if self.how not in ("inner", "left"):
+            raise ParameterError(f"lookup: how must be 'inner' or 'left', got {self.how!r}")
+        if not self.on:
+            raise ParameterError("lookup: name at least one column in on=")
+        if table.nbytes > LARGEST:
+            raise ParameterError(
+                f"lookup: the table has {table.nbytes >> 20} MB, too much to travel with the plan",
+                hint="leave out rows and columns that are not needed, or make it a stream and join",
+            )
+        for _, theirs in self.on:
+            if theirs not in table.column_names:
+                names = ", ".join(n for n in table.column_names if n not in (SINCE, UNTIL))
+                raise ParameterError(f"lookup: the table has no column {theirs!r}; it has: {names}")
+        _Index(self)
+
+    @property
+    def added(self) -> pa.Schema:
+        """The columns that events get."""
+        left_out = {SINCE, UNTIL, *(theirs for _, theirs in self.on)}
+        return pa.schema([f for f in self.reference.table.schema if f.name not in left_out])
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """The payload grows."""
+        schema = visible_schema(x)
+        for ours, theirs in self.on:
+            if ours not in schema.names:
+                raise ParameterError(f"lookup: no column {ours!r}; this stream has: {', '.join(schema.names)}")
+            a, b = schema.field(ours).type, self.reference.table.schema.field(theirs).type
+            if a != b:
+                raise SignalTypeError(
+                    f"lookup: {ours!r} is {a} in the stream and {theirs!r} is {b} in the table", hint="cast one of them"
+                )
+        taken = sorted(set(self.added.names) & set(schema.names))
+        if taken:
+            raise ParameterError(
+                f"lookup: the stream has columns of these names already: {', '.join(taken)}",
+                hint="rename them in the table, or leave them out with columns=",
+            )
+        return StreamType(x.key, x.time, x.clock, pa.schema([*x.columns, *self.added]), x.end)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Look up."""
+        return LookupKernel(self, x, self.type)
+
+
+class _Index:
+    """The rows of the table by what they are looked up with, then by time."""
+
+    def __init__(self, node: Lookup) -> None:
+        table = node.reference.table
+        self.values = [pc.unique(pc.drop_null(table[theirs].combine_chunks())) for _, theirs in node.on]
+        code = self.code([table[theirs] for _, theirs in node.on])
+        row = np.flatnonzero(code >= 0)
+        since = table[SINCE].to_numpy()[row]
+        order = stable_order(code[row], since)
+        row = row if order is None else row[order]
+        self.row, self.known = row, code[row]
+        self.since, self.until = table[SINCE].to_numpy()[row], table[UNTIL].to_numpy()[row]
+        both = (self.known[1:] == self.known[:-1]) & (self.since[1:] < self.until[:-1])
+        if both.any():
+            at = row[1:][both][:1]
+            what = {theirs: table[theirs][int(at[0])].as_py() for _, theirs in node.on}
+            since = self.since[1:][both][0]
+            when = "" if since == MIN_TIME else f" at {format_instant(int(since))}"
+            raise ParameterError(
+                f"lookup: two rows of the table hold for {what}{when}",
+                hint="keep one, or say from when to when each holds: since=, until=",
+            )
+
+    def code(self, columns: list[pa.ChunkedArray]) -> Ints:
+        """A number for every row; -1 where the table has no such value."""
+        total = np.zeros(len(columns[0]), np.int64)
+        lost = np.zeros(len(total), np.bool_)
+        for column, values in zip(columns, self.values, strict=True):
+            found = pc.fill_null(pc.index_in(column, value_set=values, skip_nulls=True), -1).to_numpy()
+            lost |= found < 0
+            total = total * (len(values) + 1) + found
+        total[lost] = -1
+        return total
+
+    def rows(self, code: Ints, time: Ints) -> tuple[Ints, Mask]:
+        """For every (code, time) the row of the table, and whether there is one."""
+        if not len(self.row):
+            return np.zeros(len(code), np.int64), np.zeros(len(code), np.bool_)
+        at = np.maximum(search(self.known, self.since, code, time, side="right") - 1, 0)
+        return self.row[at], (self.known[at] == code) & (self.since[at] <= time) & (time < self.until[at])
+
+
+class LookupKernel(Stateless):
+    """One search per event in the sorted table."""
+
+    def __init__(self, node: Lookup, kind: StreamType, out: StreamType) -> None:
+        self.node, self.kind, self.schema = node, kind, out.columns
+        self.index = _Index(node)
+        self.table = node.reference.table.select(node.added.names)
+
+    def map(self, batch: Batch) -> Batch:
+        """Look up all events of a batch."""
+        assert isinstance(batch, Events)
+        ours = [name for name, _ in self.node.on]
+        seen = visible(batch, self.kind, self, ours)
+        row, found = self.index.rows(self.index.code([seen[n] for n in ours]), batch.start)
+        if self.node.how == "inner":
+            batch, row = (batch, row) if found.all() else (batch.select(found), row[found])
+            added = self.table.take(pa.array(row))
+        else:
+            added = self.table.take(pa.array(row, mask=~found))
+        arrays = [*batch.columns.columns, *added.columns]
+        return batch.with_columns(pa.table(arrays, schema=self.schema))

@@ -1,0 +1,72 @@
+"""Tables that cannot be looked up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hydrophone as hp
+from hydrophone.errors import HydrophoneError, ParameterError, SignalTypeError
+from hydrophone.ops import lookup
+
+READINGS = pa.table({"k": ["a", "b"], "t": [0, 10], "v": [1.0, 2.0]})
+ROOMS = pa.table({"k": ["a", "b"], "room": ["hall", "attic"]})
+
+
+def readings() -> hp.Stream:
+    return hp.from_arrow(READINGS, key="k", time="t")
+
+
+def versioned(**columns: list[Any]) -> pa.Table:
+    return pa.table({"k": ["a", "a"], "room": ["hall", "attic"], **columns})
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "kind", "says"),
+    [
+        (ROOMS, {"on": "who"}, ParameterError, "the table has no column 'who'; it has: k, room"),
+        (ROOMS, {"on": {"who": "k"}}, ParameterError, "no column 'who'; this stream has: k, t, v"),
+        (ROOMS, {"on": []}, ParameterError, "name at least one column"),
+        (ROOMS, {"on": "k", "how": "outer"}, ParameterError, "how must be 'inner' or 'left', got 'outer'"),
+        (ROOMS, {"on": "k", "columns": ["floor"]}, ParameterError, "no column 'floor'"),
+        (ROOMS, {"on": {"v": "k"}}, SignalTypeError, "'v' is double in the stream and 'k' is string in the table"),
+        (ROOMS.rename_columns(["k", "v"]), {"on": "k"}, ParameterError, "columns of these names already: v"),
+        (versioned(), {"on": "k"}, ParameterError, "two rows of the table hold for {'k': 'a'}"),
+        (versioned(s=[0, 5], u=[7, 9]), {"on": "k", "since": "s", "until": "u"}, ParameterError, "two rows .* at "),
+        (
+            versioned(s=[0, 5], u=[5, 5]),
+            {"on": "k", "since": "s", "until": "u"},
+            ParameterError,
+            "1 rows .* end before",
+        ),
+        (3, {"on": "k"}, ParameterError, "a int is no table"),
+    ],
+)
+def test_refused(table: Any, options: dict[str, Any], kind: type[HydrophoneError], says: str) -> None:
+    with pytest.raises(kind, match=says) as caught:
+        readings().lookup(table, **options)
+    assert caught.value.where is not None and caught.value.where.startswith("test_bad_lookup.py")
+
+
+def test_a_table_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "LARGEST", 10)
+    with pytest.raises(ParameterError, match="too much to travel with the plan"):
+        readings().lookup(ROOMS, on="k")
+
+
+def test_any_table_will_do(tmp_path: Path) -> None:
+    pq.write_table(ROOMS, tmp_path / "rooms.parquet")
+    tables = [ROOMS, pd.DataFrame(ROOMS.to_pydict()), pl.DataFrame(ROOMS.to_pydict()), tmp_path / "rooms.parquet"]
+    answers = [readings().lookup(t, on="k").to_arrow()["room"].to_pylist() for t in tables]
+    assert answers == [["hall", "attic"]] * 4
+
+
+def test_null_finds_nothing() -> None:
+    rooms = pa.table({"v": [None, 2.0], "room": ["nowhere", "attic"]})
+    assert readings().lookup(rooms, on="v").to_arrow()["room"].to_pylist() == ["attic"]
