@@ -22,12 +22,14 @@ class Policy:
     column : a column of punctuation ("nothing before this time will come"), instead of a delay
     by : the column whose values are the identities that promise (a gateway, a partition); None: the whole source promises
     idle : an identity that has fallen behind the latest by more than this leaves the minimum; None: never
+    lull : while no rows come at all, progress follows the clock at this distance; None: it waits for rows
     """
 
     delay: int = 0
     column: str | None = None
     by: str | None = None
     idle: int | None = None
+    lull: int | None = None
 
     def promise(self, largest: int) -> int:
         """The mark that follows from the largest time (or punctuation) seen."""
@@ -35,7 +37,7 @@ class Policy:
 
 
 @located
-def ordered(*, by: str | None = None, idle: Duration | None = None) -> Policy:
+def ordered(*, by: str | None = None, idle: Duration | None = None, lull: Duration | None = None) -> Policy:
     """Rows come in time order.
 
     Parameters
@@ -44,42 +46,54 @@ def ordered(*, by: str | None = None, idle: Duration | None = None) -> Policy:
         The column that says who sent a row; each sender is ordered by itself, and progress is that of the slowest.
     idle : duration, optional
         A sender that is further behind than this no longer holds back the others; its rows are late when it returns.
+    lull : duration, optional
+        For times that are those of the clock on the wall: when a running stream gets no rows at all, nothing that is older
+        than this is waited for. Without it, the last results wait for rows after them.
 
     Examples
     --------
     >>> ordered().promise(100)
     100
     """
-    return Policy(0, None, by, None if idle is None else _positive("idle", idle))
+    return Policy(0, None, by, _positive("idle", idle), _positive("lull", lull))
 
 
 @located
-def delayed(delay: Duration, *, by: str | None = None, idle: Duration | None = None) -> Policy:
-    """Rows come at most `delay` behind the latest time seen.
+def delayed(
+    delay: Duration, *, by: str | None = None, idle: Duration | None = None, lull: Duration | None = None
+) -> Policy:
+    """Rows come at most `delay` behind the latest time seen; `by`, `idle` and `lull` as in `ordered`.
 
     Examples
     --------
     >>> delayed("5s").promise(7_000_000_000)
     2000000000
     """
-    return Policy(_positive("delay", delay, zero=True), None, by, None if idle is None else _positive("idle", idle))
+    behind = duration(delay)
+    if behind < 0:
+        raise ParameterError(f"progress: delay must not be negative, got {delay!r}")
+    return Policy(behind, None, by, _positive("idle", idle), _positive("lull", lull))
 
 
 @located
-def punctuated(column: str, *, by: str | None = None, idle: Duration | None = None) -> Policy:
-    """A column of the rows says so: no row that starts before its value will come.
+def punctuated(
+    column: str, *, by: str | None = None, idle: Duration | None = None, lull: Duration | None = None
+) -> Policy:
+    """A column of the rows says so: no row that starts before its value will come; `by`, `idle` and `lull` as in `ordered`.
 
     Examples
     --------
     >>> punctuated("mark").promise(42)
     42
     """
-    return Policy(0, column, by, None if idle is None else _positive("idle", idle))
+    return Policy(0, column, by, _positive("idle", idle), _positive("lull", lull))
 
 
-def _positive(what: str, value: Duration, *, zero: bool = False) -> int:
+def _positive(what: str, value: Duration | None) -> int | None:
+    if value is None:
+        return None
     ns = duration(value)
-    if ns < 0 or (ns == 0 and not zero):
+    if ns <= 0:
         raise ParameterError(f"progress: {what} must be positive, got {value!r}")
     return ns
 
@@ -137,6 +151,11 @@ class Tracker:
         live = list(self._live(self.marks.values()))
         if live:
             self.mark = max(self.mark, min(live))
+
+    def tick(self, clock: int) -> None:
+        """No row came, and the clock shows this: follow it, if the source promises to keep up with it."""
+        if self.policy.lull is not None:
+            self.mark = max(self.mark, add_time(clock, -self.policy.lull))
 
     def _live(self, marks: Iterable[int]) -> Iterable[int]:
         marks = list(marks)

@@ -36,7 +36,9 @@ class Rehearsal:
         self.results: list[pa.Table] = []
         self.late: list[pa.Table] = []
 
-    def run(self, rows: dict[int, pa.Table], marks: dict[int, int] | None = None) -> list[dict]:
+    def run(
+        self, rows: dict[int, pa.Table], marks: dict[int, int] | None = None, clock: int | None = None
+    ) -> list[dict]:
         """One micro-batch: rows by source, and their marks (by default those that the rows give)."""
         chunks: list[Chunk] = []
         for number, feed in enumerate(self.plan.feeds):
@@ -48,6 +50,12 @@ class Rehearsal:
             if marks is not None:
                 largest = {"": marks[number]}
             batches += packer.marks(largest)
+            if clock is not None:
+                # Spark's clock has microseconds; here they stand for nanoseconds.
+                told = packer.clock([pa.RecordBatch.from_pydict({"timestamp": pa.array([clock], pa.timestamp("us"))})])
+                batches += [
+                    b.set_column(6, "data", pa.array([str(clock).encode()] * len(b), pa.binary())) for b in told
+                ]
             chunks += [Chunk(*r.values()) for b in batches for r in b.to_pylist()]
         for stage in self.stages:
             chunks = self._stage(stage, chunks)
@@ -171,3 +179,12 @@ def test_content_orders_rows_whatever_came_first() -> None:
     mixed = rows.take(pa.array([3, 1, 4, 0, 2]))
     again = by_content(by_content(mixed).take(pa.array([4, 2, 0, 1, 3])))
     assert str(again.to_pylist()) == str(by_content(mixed).to_pylist())
+
+
+def test_the_clock_moves_a_source_that_has_no_rows() -> None:
+    stream = Rehearsal(_readings(progress=hp.delayed("500ns", lull="100ns")), 2, hp.late.side())
+    stream.run({0: READINGS}, clock=5_000)
+    assert {m["marks"]["0"] for m in stream.run({}, clock=2_000)} == {1_900}
+    assert {m["marks"]["0"] for m in stream.run({}, clock=1_500)} == {1_900}
+    late = stream.run({0: READINGS.slice(0, 10)}, clock=9_000)
+    assert sum(m["late"]["0"] for m in late) == 10 and {m["marks"]["0"] for m in late} == {1_900}

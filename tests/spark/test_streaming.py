@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,6 +112,58 @@ def test_equals_the_local_answer(spark: SparkSession, tmp_path: Path, names: tup
         assert folders(path) == [0, 1, 2]
         assert sum(sum(p["late"].values()) for p in query.progress) == 0
     assert len(running) == 2
+
+
+# --- lulls, and from history to live ------------------------------------------------------------------------------------
+
+
+def test_during_a_lull_progress_follows_the_clock(spark: SparkSession, tmp_path: Path) -> None:
+    now = time_ns() // 1_000_000_000 * 1_000_000_000
+    t = now - np.arange(20, 0, -1) * 1_000_000_000
+    arrive(tmp_path / "in", [pa.table({"k": np.zeros(20, int), "t": t, "v": np.ones(20)})])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed("1h", lull="2s"))
+    to = hp.write.memory()
+    counts = source.tumble("5s").agg(n=hp.count())
+    query = counts.start(spark, to=to, checkpoint=str(tmp_path / "checkpoint"))
+    deadline = monotonic() + 60
+    while sum(to.to_arrow()["n"].to_pylist() if to.batches else []) < 20:
+        assert monotonic() < deadline, query.status
+        sleep(0.2)
+    query.stop()
+    assert_same(rows(to.to_arrow()), rows(counts.to_arrow()), 0)
+    assert query.progress[-1]["late"] == {}
+
+
+def test_a_backlog_is_no_lull(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of long ago that wait in files are in time, whatever the clock shows."""
+    arrive(tmp_path / "in", [readings(n) for n in range(4)])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered(lull="1s"))
+    to = hp.write.memory()
+    query = source.start(spark, to=to, checkpoint=str(tmp_path / "c"), files_per_batch=1, trigger="available")
+    query.wait()
+    assert len(to.to_arrow()) == 800 and not any(p["late"] for p in query.progress)
+
+
+def test_history_goes_on_as_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """What was there is taken at once; what arrives later continues from there, without gap or double."""
+
+    def levels() -> hp.Stream:
+        source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+        smooth = source.signal("v").sample("50ns").fir([0.5, 0.5])
+        return smooth.events().tumble("1us").agg(level=hp.sum("value"))
+
+    options = {"to": hp.write.parquet(str(tmp_path / "out")), "checkpoint": str(tmp_path / "checkpoint")}
+    arrive(tmp_path / "in", [readings(n) for n in range(3)])
+    levels().start(spark, trigger="available", **options).wait()
+    before = len(result(tmp_path / "out"))
+    arrive(tmp_path / "in", [readings(n) for n in range(3, 6)], first=3)
+    live = levels().start(spark, **options)
+    live.process_all_available()
+    live.stop()
+    found = rows(result(tmp_path / "out"))
+    assert len(found) > before > 0
+    last = max(r[1] for r in found)
+    assert_same(found, [r for r in rows(levels().to_arrow()) if r[1] <= last], 1e-12)
 
 
 # --- late rows ------------------------------------------------------------------------------------------------------------

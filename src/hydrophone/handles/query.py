@@ -134,8 +134,8 @@ class Query:
         """Run as a stream on Spark: new rows are taken as they arrive, and results follow the progress that the sources promise.
 
         Every result is written once, whatever crashes: the query goes on from its checkpoint, and a micro-batch that is run
-        again replaces its results with equal ones. Progress comes from rows alone: while no source has new rows, nothing
-        becomes final (the last results wait for rows after them).
+        again replaces its results with equal ones. Progress comes from rows: while no source has new rows, the last
+        results wait for rows after them, unless the source's promise names a `lull`.
 
         Parameters
         ----------

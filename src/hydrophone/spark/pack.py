@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hydrophone.batch import Events, Ints
@@ -52,6 +53,7 @@ class Kind(IntEnum):
     LATE = 3
     METRICS = 4
     WRITTEN = 5
+    CLOCK = 6
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,14 @@ class Packer:
             data = json.dumps(largest).encode()
             at = [(t.stage, t.port) for t in self.targets]
             yield to_record_batch([Chunk(lab, s, p, Kind.MARK, "", 0, data) for lab in self.labels for s, p in at])
+
+    def clock(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For tasks whose input rows are the times that Spark's clock has shown, one column: the latest is told to every shard."""
+        latest = [pc.max(b.column(0).cast(pa.int64())).as_py() for b in batches if len(b)]
+        if latest:
+            data = str(max(latest) * 1_000).encode()
+            at = [(t.stage, t.port) for t in self.targets]
+            yield to_record_batch([Chunk(lab, s, p, Kind.CLOCK, "", 0, data) for lab in self.labels for s, p in at])
 
     def _shard(self, target: Target, table: pa.Table) -> Ints:
         names = key_columns(target.prefix)

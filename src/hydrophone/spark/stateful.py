@@ -94,7 +94,7 @@ class Shard:
 
         Rows are late against the mark that held when the micro-batch began, so that its own order does not matter.
         """
-        rows, largest = self._sorted(chunks)
+        rows, largest, clock = self._sorted(chunks)
         out: list[Chunk] = []
         late: dict[int, int] = {}
         for port in sorted(rows):
@@ -102,6 +102,8 @@ class Shard:
             self.pipeline.rows(port, table)
         for port, seen in largest.items():
             self.trackers[port].see(seen)
+        for port in clock.keys() - largest.keys():
+            self.trackers[port].tick(clock[port])
         self.pipeline.advance([Progress(t.mark) for t in self.trackers])
         results = sum(self._emit(i, out) for i in range(len(self.plan.roots)))
         self.pipeline.sweep()
@@ -112,13 +114,16 @@ class Shard:
 
     # --- input ----------------------------------------------------------------------------------------------------------
 
-    def _sorted(self, chunks: Iterable[Chunk]) -> tuple[dict[int, pa.Table], dict[int, dict[str, int]]]:
-        """The rows of every port in an order that is the same on replay, and the largest times by identity."""
+    def _sorted(self, chunks: Iterable[Chunk]) -> tuple[dict[int, pa.Table], dict[int, dict[str, int]], dict[int, int]]:
+        """The rows of every port in an order that is the same on replay, the largest times by identity, and the clock."""
         parts: dict[int, list[Chunk]] = {}
         largest: dict[int, dict[str, int]] = {}
+        clock: dict[int, int] = {}
         for chunk in chunks:
             if chunk.kind == Kind.ROWS:
                 parts.setdefault(chunk.port, []).append(chunk)
+            elif chunk.kind == Kind.CLOCK:
+                clock[chunk.port] = max(int(chunk.data), clock.get(chunk.port, 0))
             else:
                 seen = largest.setdefault(chunk.port, {})
                 for who, time in json.loads(chunk.data).items():
@@ -128,7 +133,7 @@ class Shard:
             found.sort(key=lambda c: (c.origin, c.number))
             table = pa.concat_tables([unpacked(c.data) for c in found])
             rows[port] = table if self.plan.inlets[port].ordered else by_content(table)
-        return rows, largest
+        return rows, largest, clock
 
     def _sifted(self, port: int, table: pa.Table, out: list[Chunk], late: dict[int, int]) -> pa.Table:
         inlet = self.plan.inlets[port]

@@ -148,10 +148,10 @@ def start(
     drafts = Drafts.of(spark, outlets, note["id"])
     writer = Writer(to, result, outlets, drafts, told.append)
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
-        chunks = reduce(
-            lambda a, b: a.union(b),
-            [_packed(spark, f, query.packer(f, note["shards"]), files_per_batch) for f in query.feeds],
-        )
+        packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
+        frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
+        frames += [_ticking(spark, packer) for _, packer in packers if packer.policy.lull is not None]
+        chunks = reduce(lambda a, b: a.union(b), frames)
         for plan in plans:
             processor = ShardProcessor(note["id"], plan, drafts)
             chunks = chunks.groupBy("label").transformWithStateInPandas(processor, DDL, "Append", "None")
@@ -284,6 +284,12 @@ def _packed(spark: SparkSession, feed: Feed, packer: Packer, files_per_batch: in
         files = files.option("maxFilesPerTrigger", files_per_batch)
     folder = data.root
     return files.load(folder).select("path", "length").mapInArrow(packer.files(folder), DDL)
+
+
+def _ticking(spark: SparkSession, packer: Packer) -> DataFrame:
+    """The clock as chunks. Spark notes which of its times a micro-batch took, so that a repetition sees the same ones."""
+    clock = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    return clock.select("timestamp").mapInArrow(packer.clock, DDL)
 
 
 # --- what cannot run -----------------------------------------------------------------------------------------------------
