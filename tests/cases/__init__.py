@@ -1,6 +1,6 @@
 """The table of cases: every operator, with nasty data and an answer from an oracle. Every engine runs the whole table."""
 
-from tests.cases import filters, functions, lookup, sampling, segments, signals, streams, windows
+from tests.cases import designs, filters, functions, lookup, moving, sampling, segments, signals, streams, windows
 from tests.cases.table import Case, Row, Source, assert_same, rows
 
 ALL_CASES: list[Case] = [
@@ -12,6 +12,8 @@ ALL_CASES: list[Case] = [
     *filters.CASES,
     *windows.CASES,
     *segments.CASES,
+    *moving.CASES,
+    *designs.CASES,
 ]
 
 __all__ = ["ALL_CASES", "Case", "Row", "Source", "assert_same", "rows"]

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.arithmetic import Arithmetic
-from hydrophone.handles.filters import Filters
+from hydrophone.handles.calculus import Calculus
+from hydrophone.handles.designs import Designs
+from hydrophone.handles.moving import MovingAggregates
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.rows import ToEvents
 from hydrophone.ops.signals import Channel
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.windowed import Windowed
 
 
-class UniformSignal(Arithmetic, Filters, of=UniformType):
+class UniformSignal(Arithmetic, Designs, MovingAggregates, Calculus, of=UniformType):
     """Samples on an exact grid."""
 
     def window(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop") -> Windowed:

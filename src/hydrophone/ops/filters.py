@@ -156,7 +156,8 @@ class Sos(Node):
 
     def kernel(self, x: UniformType) -> Kernel:
         """Filter."""
-        return SosKernel(np.asarray(self.sections, float), self.missing, self.type)
+        sections = np.asarray(self.sections, float)
+        return FeedbackKernel(sections, settle(sections), self.missing, self.type)
 
 
 LONGEST_SETTLE = 1 << 22
@@ -184,16 +185,18 @@ def settle(sections: npt.NDArray[np.float64]) -> int:
     return int(np.flatnonzero(response > 2.0**-60 * response.max())[-1]) + 1
 
 
-class SosKernel(Kernel):
-    """The state of every section per key; a compiled loop over the runs, so that each key costs only its samples."""
+class FeedbackKernel(Kernel):
+    """The state of every section per key; a compiled loop over the runs, so that each key costs only its samples.
 
-    def __init__(self, sections: npt.NDArray[np.float64], missing: Missing, out: UniformType) -> None:
-        self.sections, self.missing, self.out = sections, missing, out
-        self.settle = settle(sections)
+    Sections are rows of six coefficients, or (three dimensions) pairs of numerator and denominator of any order.
+    """
+
+    def __init__(self, sections: npt.NDArray[Any], settle: int, missing: Missing, out: UniformType) -> None:
+        self.sections, self.settle, self.missing, self.out = sections, settle, missing, out
         self.grids = Grids(out.timebase)
-        channels = max(out.channels, 1)
+        channels, order = max(out.channels, 1), sections.shape[2] - 1 if sections.ndim == 3 else 2
         self.memory = SlotArrays(
-            z=Field(out.dtype, 0, (channels, len(sections), 2)),
+            z=Field(out.dtype, 0, (channels, len(sections), order)),
             sick=Field(np.int64, 0, (channels,)),
             due=Field(np.int64, MIN_TIME),
         )
@@ -265,12 +268,31 @@ def _ring(x: Any, sections: Any, state: Any, sick: Any, c: int, settle: int) -> 
 @numba.njit(cache=True, nogil=True)
 def _filter(x: Any, sections: Any, state: Any) -> None:
     """All sections in turn (transposed direct form II, as SciPy)."""
+    if sections.ndim == 3:
+        _filter_any_order(x, sections, state)
+        return
     for i in range(len(x)):
         value = x[i]
         for k in range(sections.shape[0]):
             y = sections[k, 0] * value + state[k, 0]
             state[k, 0] = sections[k, 1] * value - sections[k, 4] * y + state[k, 1]
             state[k, 1] = sections[k, 2] * value - sections[k, 5] * y
+            value = y
+        x[i] = value
+
+
+@numba.njit(cache=True, nogil=True)
+def _filter_any_order(x: Any, sections: Any, state: Any) -> None:
+    """As `_filter`, with sections of any order from one on."""
+    order = sections.shape[2] - 1
+    for i in range(len(x)):
+        value = x[i]
+        for k in range(sections.shape[0]):
+            b, a, z = sections[k, 0], sections[k, 1], state[k]
+            y = b[0] * value + z[0]
+            for j in range(order - 1):
+                z[j] = b[j + 1] * value - a[j + 1] * y + z[j + 1]
+            z[order - 1] = b[order] * value - a[order] * y
             value = y
         x[i] = value
 

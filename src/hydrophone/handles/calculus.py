@@ -1,0 +1,55 @@
+"""Moving along the grid, differences and parts of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hydrophone.handles.lengths import rate, samples
+from hydrophone.handles.query import Query
+from hydrophone.ops.parts import Part
+from hydrophone.ops.shift import Difference, Shift
+from hydrophone.plan.types import Missing
+
+if TYPE_CHECKING:
+    from hydrophone.handles.uniform import UniformSignal
+
+
+class Calculus(Query):
+    """Methods of `UniformSignal`."""
+
+    def shift(self, by: int | str) -> UniformSignal:
+        """Every sample so many steps (or a duration of whole steps) later; negative: earlier, as soon as it is known."""
+        return self._then(Shift, samples=samples(by, self.node.type, "shift: by"))
+
+    def difference(self, lag: int | str = 1, *, missing: str = "drop") -> UniformSignal:
+        """The change from the sample `lag` steps before; ``"drop"`` or ``"zero"`` where that is missing."""
+        kind = Missing.of(missing, "difference", (Missing.DROP, Missing.ZERO))
+        return self._then(Difference, lag=samples(lag, self.node.type, "difference: lag"), missing=kind)
+
+    def part(self, which: str) -> UniformSignal:
+        """The ``"magnitude"``, ``"angle"``, ``"real"``, ``"imag"`` or ``"conjugate"`` of every sample."""
+        return self._then(Part, which=which)
+
+    def magnitude(self) -> UniformSignal:
+        """``numpy.abs`` of every sample."""
+        return self.part("magnitude")
+
+    def angle(self) -> UniformSignal:
+        """``numpy.angle`` of every sample, in radians."""
+        return self.part("angle")
+
+    def real(self) -> UniformSignal:
+        """The real part of every sample."""
+        return self.part("real")
+
+    def imag(self) -> UniformSignal:
+        """The imaginary part of every sample."""
+        return self.part("imag")
+
+    def conjugate(self) -> UniformSignal:
+        """The complex conjugate of every sample."""
+        return self.part("conjugate")
+
+    def differentiate(self) -> UniformSignal:
+        """The change per second since the sample before: ``numpy.diff(x) / period``, nothing after a hole."""
+        return self.difference() * rate(self.node.type, "differentiate")

@@ -1,0 +1,66 @@
+"""Aggregates of the last samples, and what is made of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hydrophone.handles.lengths import samples
+from hydrophone.handles.query import Query
+from hydrophone.ops.moving import Moving
+from hydrophone.ops.ranks import Hampel
+
+if TYPE_CHECKING:
+    from hydrophone.handles.uniform import UniformSignal
+
+
+class MovingAggregates(Query):
+    """Methods of `UniformSignal`. Sizes are in samples, or durations that are whole multiples of the period."""
+
+    def moving(self, how: str, size: int | str, *, ddof: int = 0, missing: str = "drop") -> UniformSignal:
+        """An aggregate of the last `size` samples; `how` is sum, mean, min, max, std, energy, rms or median.
+
+        ``missing="drop"`` gives nothing until all of them are there, ``"skip"`` aggregates those that are.
+        """
+        count = samples(size, self.node.type, f"moving_{how}: size")
+        return self._then(Moving, how=how, size=count, ddof=ddof, missing=missing)
+
+    def moving_sum(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The sum of the last `size` samples."""
+        return self.moving("sum", size, missing=missing)
+
+    def moving_mean(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The mean of the last `size` samples."""
+        return self.moving("mean", size, missing=missing)
+
+    def moving_min(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The smallest of the last `size` samples."""
+        return self.moving("min", size, missing=missing)
+
+    def moving_max(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The largest of the last `size` samples."""
+        return self.moving("max", size, missing=missing)
+
+    def moving_std(self, size: int | str, *, ddof: int = 0, missing: str = "drop") -> UniformSignal:
+        """The standard deviation of the last `size` samples, as NumPy's (pandas has ``ddof=1``)."""
+        return self.moving("std", size, ddof=ddof, missing=missing)
+
+    def moving_energy(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The sum of the squared magnitudes of the last `size` samples."""
+        return self.moving("energy", size, missing=missing)
+
+    def moving_rms(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The root of the mean squared magnitude of the last `size` samples."""
+        return self.moving("rms", size, missing=missing)
+
+    def moving_median(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
+        """The median of the last `size` samples."""
+        return self.moving("median", size, missing=missing)
+
+    def hampel(self, size: int | str, sigmas: float = 3.0) -> UniformSignal:
+        """Outliers replaced by the median of the `size` samples around them (an odd number, the sample itself in the middle).
+
+        Start, gap and end: samples that have fewer than ``size // 2`` neighbours on either side give nothing.
+        """
+        count = samples(size, self.node.type, "hampel: size")
+        judged: UniformSignal = self._then(Hampel, size=count, sigmas=float(sigmas))
+        return judged.shift(-(count // 2))

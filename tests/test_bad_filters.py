@@ -1,0 +1,117 @@
+"""What a user can get wrong with filters and moving aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hydrophone as hp
+from hydrophone.errors import HydrophoneError, ParameterError, SignalTypeError
+
+
+def signal(spacing: str = "10ms", **columns: Any) -> hp.UniformSignal:
+    table = pa.table({"k": ["a", "a", "b"], "t": [0, 10, 20], "v": [1.0, 2.0, 3.0], **columns})
+    return hp.from_arrow(table, key="k", time="t").signal("v").sample(spacing)
+
+
+def complex_signal() -> hp.UniformSignal:
+    parts = [pa.array([1.0, 2.0, 3.0])] * 2
+    return signal(v=pa.StructArray.from_arrays(parts, ["re", "im"]))
+
+
+def segments() -> hp.UniformSignal:
+    table = pa.table({"k": ["a"], "t": [0], "values": [[1.0, 2.0]], "period": [10.0]})
+    return hp.from_segments(table, key="k", time="t")
+
+
+Bad = tuple[type[HydrophoneError], Callable[[], Any], str]
+
+BAD: dict[str, Bad] = {
+    "iir-empty": (ParameterError, lambda: signal().iir([], [1]), "iir: b and a must hold at least one number"),
+    "iir-nan": (ParameterError, lambda: signal().iir([float("nan")], [1]), "iir: all coefficients must be finite"),
+    "iir-a0": (ParameterError, lambda: signal().iir([1], [0, 1]), "iir: a[0] must not be zero"),
+    "iir-unstable": (
+        ParameterError,
+        lambda: signal().iir([1], [1, -1.5]),
+        "iir: the filter is unstable (pole radius 1.5)",
+    ),
+    "iir-missing": (ParameterError, lambda: signal().iir([1], [1], missing="drop"), "'zero', 'reset', got 'drop'"),
+    "convolve-empty": (
+        ParameterError,
+        lambda: signal().convolve([]),
+        "convolve: taps must be a sequence of at least one",
+    ),
+    "convolve-text": (ParameterError, lambda: signal().convolve(["x"]), "convolve: taps must be finite numbers"),
+    "correlate-empty": (ParameterError, lambda: signal().correlate([]), "correlate: pattern must be a sequence"),
+    "correlate-inf": (ParameterError, lambda: signal().correlate([float("inf")]), "correlate: pattern must be finite"),
+    "matched-zero": (
+        ParameterError,
+        lambda: signal().matched_filter([0.0, 0.0]),
+        "matched_filter: template is all zero",
+    ),
+    "single-pole": (ParameterError, lambda: signal().single_pole(0), "single_pole: alpha must be above 0"),
+    "dc-block": (ParameterError, lambda: signal().dc_block(1.0), "dc_block: r must be at least 0 and below 1"),
+    "notch-fast": (
+        ParameterError,
+        lambda: signal().notch(50),
+        "notch: freq must be above 0 and below half the rate (50 Hz)",
+    ),
+    "notch-q": (ParameterError, lambda: signal().notch(20, 0), "notch: q must be positive"),
+    "lowpass-fast": (
+        ParameterError,
+        lambda: signal().lowpass("1kHz"),
+        "lowpass: cutoff must be above 0 and below half",
+    ),
+    "lowpass-list": (ParameterError, lambda: signal().lowpass([1, 2]), "lowpass: cutoff must be a number of Hz"),  # type: ignore[arg-type]
+    "lowpass-order": (ParameterError, lambda: signal().lowpass(5, 0), "lowpass: order must be at least 1, got 0"),
+    "highpass-taps": (
+        ParameterError,
+        lambda: signal().highpass(5, taps=10),
+        "highpass: taps must be at least 1 (and odd",
+    ),
+    "bandpass-edges": (ParameterError, lambda: signal().bandpass(9, 4), "bandpass: the lower edge must come first"),
+    "lowpass-periods": (SignalTypeError, lambda: segments().lowpass(5), "lowpass: cutoff needs one rate for all keys"),
+    "notch-periods": (SignalTypeError, lambda: segments().notch(5), "every key has a period of its own"),
+    "differentiate-periods": (SignalTypeError, lambda: segments().differentiate(), "differentiate needs one rate"),
+    "savgol-even": (ParameterError, lambda: signal().savgol(4, 2), "savgol: window must be odd"),
+    "savgol-order": (ParameterError, lambda: signal().savgol(5, 5), "savgol: polyorder must be at least 0 and below"),
+    "savgol-deriv": (ParameterError, lambda: signal().savgol(5, 2, deriv=-1), "savgol: deriv must be at least 0"),
+    "moving-size": (
+        ParameterError,
+        lambda: signal().moving_sum(0),
+        "moving_sum: size must be at least 1 sample, got 0",
+    ),
+    "moving-half": (ParameterError, lambda: signal().moving_sum(2.5), "moving_sum: size must be a whole number"),  # type: ignore[arg-type]
+    "moving-duration": (ParameterError, lambda: signal().moving_max("15ms"), "'15ms' is not a whole number of samples"),
+    "moving-how": (ParameterError, lambda: signal().moving("mode", 3), "moving: how must be one of sum, mean"),
+    "moving-missing": (
+        ParameterError,
+        lambda: signal().moving_min(3, missing="zero"),
+        "one of 'drop', 'skip', got 'zero'",
+    ),
+    "moving-ddof": (ParameterError, lambda: signal().moving_std(3, ddof=3), "moving_std: ddof must be at least 0"),
+    "moving-periods": (SignalTypeError, lambda: segments().moving_sum("1s"), "moving_sum: size must be in samples"),
+    "moving-complex": (
+        SignalTypeError,
+        lambda: complex_signal().moving_median(3),
+        "moving_median: UniformSignal(complex128",
+    ),
+    "hampel-even": (ParameterError, lambda: signal().hampel(4), "hampel: size must be odd"),
+    "hampel-sigmas": (ParameterError, lambda: signal().hampel(5, -1), "hampel: sigmas must be at least 0"),
+    "hampel-complex": (SignalTypeError, lambda: complex_signal().hampel(5), "has no order"),
+    "difference-lag": (ParameterError, lambda: signal().difference(0), "difference: lag must be at least 1 sample"),
+    "difference-missing": (ParameterError, lambda: signal().difference(missing="reset"), "'drop', 'zero', got 'reset'"),
+    "shift": (ParameterError, lambda: signal().shift("7ms"), "shift: by '7ms' is not a whole number of samples"),
+    "part": (ParameterError, lambda: signal().part("phase"), "part: no part 'phase'; there are: magnitude, angle"),
+}
+
+
+@pytest.mark.parametrize(("kind", "does", "says"), BAD.values(), ids=BAD)
+def test_a_wrong_filter_is_refused_when_it_is_built(kind: Any, does: Any, says: str) -> None:
+    with pytest.raises(kind) as caught:
+        does()
+    assert type(caught.value) is kind
+    assert says in str(caught.value)
