@@ -20,6 +20,7 @@ from hydrophone.ops.aggregates import max_ as max
 from hydrophone.ops.aggregates import min_ as min
 from hydrophone.ops.aggregates import sum_ as sum
 from hydrophone.ops.sampling import last, linear
+from hydrophone.ops.window_operator import WindowOperator
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
 from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
@@ -44,6 +45,7 @@ __all__ = [
     "Timebase",
     "UniformSignal",
     "UnsupportedError",
+    "WindowOperator",
     "Windowed",
     "Windows",
     "col",
