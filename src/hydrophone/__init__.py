@@ -21,6 +21,7 @@ from hydrophone.ops.aggregates import min_ as min
 from hydrophone.ops.aggregates import sum_ as sum
 from hydrophone.ops.functions import function
 from hydrophone.ops.sampling import last, linear
+from hydrophone.ops.window_operator import WindowOperator
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
 from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
@@ -45,6 +46,7 @@ __all__ = [
     "Timebase",
     "UniformSignal",
     "UnsupportedError",
+    "WindowOperator",
     "Windowed",
     "Windows",
     "col",

@@ -77,6 +77,8 @@ def another(value: Any) -> Any:
         return dataclasses.replace(value, max_gap=7 if value.max_gap is None else None)
     if isinstance(value, Aggregate):
         return dataclasses.replace(value, column=value.column + "x")
+    if isinstance(value, hp.WindowOperator):
+        return hp.WindowOperator()
     if isinstance(value, hp.Timebase):
         return dataclasses.replace(value, origin=value.origin + 1)
     if isinstance(value, Layout):

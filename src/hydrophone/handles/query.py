@@ -42,7 +42,7 @@ class Query:
             if isinstance(member, FunctionType) and not name.startswith("_"):
                 setattr(cls, name, located(member))
 
-    def _then(self, kind: type[Node], *others: Query, **parameters: Any) -> Any:
+    def _then(self, kind: type[Node], /, *others: Query, **parameters: Any) -> Any:
         """The handle of an operator over this query (and others): the handle that its type asks for."""
         return handle(build(kind(inputs=(self.node, *(o.node for o in others)), **parameters)))
 

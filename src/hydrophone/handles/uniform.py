@@ -11,6 +11,7 @@ from hydrophone.handles.arithmetic import Arithmetic
 from hydrophone.handles.calculus import Calculus
 from hydrophone.handles.designs import Designs
 from hydrophone.handles.moving import MovingAggregates
+from hydrophone.handles.reductions import Rollings
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.rows import ToEvents
 from hydrophone.ops.signals import Channel
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from hydrophone.handles.windowed import Windowed
 
 
-class UniformSignal(Arithmetic, Designs, MovingAggregates, Calculus, of=UniformType):
+class UniformSignal(
+    Arithmetic,
+    Designs,
+    MovingAggregates,
+    Calculus,
+    Rollings,
+    of=UniformType,
+):
     """Samples on an exact grid."""
 
     def window(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop") -> Windowed:
@@ -60,15 +68,15 @@ class UniformSignal(Arithmetic, Designs, MovingAggregates, Calculus, of=UniformT
         """
         return local.run_segments(self.node)
 
-    def _samples(self, value: int | str, what: str) -> int:
+    def _samples(self, value: int | str, what: str, operator: str = "window") -> int:
         if not isinstance(value, str):
             return int(value)
         timebase = self.node.type.timebase
         if timebase is None:
-            raise SignalTypeError(f"window: {what} must be in samples where every key has a period of its own")
+            raise SignalTypeError(f"{operator}: {what} must be in samples where every key has a period of its own")
         count = duration(value) / timebase.period
         if count.denominator != 1:
             raise ParameterError(
-                f"window: {what} {value!r} is not a whole number of samples", hint="give it in samples"
+                f"{operator}: {what} {value!r} is not a whole number of samples", hint="give it in samples"
             )
         return int(count)

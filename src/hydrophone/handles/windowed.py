@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hydrophone.handles.query import Query
+from hydrophone.handles.arrays import Arrays
+from hydrophone.handles.reductions import Reductions
 from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, OverlapAdd, Rfft
 from hydrophone.plan.types import WindowedType
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
 
 
-class Windowed(Query, of=WindowedType):
+class Windowed(Arrays, Reductions, of=WindowedType):
     """Arrays of samples; array operators compose until `overlap_add` or nothing ends them."""
 
     def fft(self) -> Windowed:

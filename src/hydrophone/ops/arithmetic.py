@@ -61,14 +61,14 @@ class Combine(Node):
 
     def kernel(self, a: UniformType, b: UniformType) -> Kernel:
         """Match samples."""
-        return CombineKernel(self.operation)
+        return CombineKernel(OPERATIONS[self.operation])
 
 
 class CombineKernel(Kernel):
     """Holds the samples of either side that the other side may still answer."""
 
-    def __init__(self, operation: str) -> None:
-        self.operation = OPERATIONS[operation]
+    def __init__(self, operation: Callable[[Any, Any], Any]) -> None:
+        self.operation = operation
         self.left: Held[Segments] = Held(Segments)
         self.right: Held[Segments] = Held(Segments)
         self.seen = SlotArrays(left=Field(np.int64, MIN_TIME), right=Field(np.int64, MIN_TIME))

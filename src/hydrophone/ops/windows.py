@@ -389,7 +389,8 @@ class OverlapAddKernel(Kernel):
         if len(slot):
             lengths = stop - start
             flat = slot * self.length + start - first
-            values = self.sums["sum"].reshape(-1)[ranges(flat, lengths)]
+            sums = self.sums["sum"]
+            values = sums.reshape(-1, *sums.shape[2:])[ranges(flat, lengths)]
             batches = (Segments(slot, start, np.concatenate([[0], np.cumsum(lengths)]), values, base),)
             self.sums["owed"][slot] = stop
             self.sums.touch(slot)

@@ -1,0 +1,158 @@
+"""One value per window: methods of `Windowed`, and the same over the samples of a `UniformSignal`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hydrophone.handles.query import Query
+from hydrophone.ops.reduce import Reduce
+from hydrophone.ops.rolling import Rolling, Statistic
+from hydrophone.ops.window_operator import Adding, Apply
+from hydrophone.ops.windows import Window
+from hydrophone.plan.types import Missing
+
+if TYPE_CHECKING:
+    from hydrophone.handles.uniform import UniformSignal
+
+
+class Reductions(Query):
+    """Methods of `Windowed`."""
+
+    def reduce(self, function: Callable[..., Any], *, at: str = "end") -> UniformSignal:
+        """One value per window, as samples every `hop`: ``reduce(np.std)``; `at` says whether they lie at the end or start of each window.
+
+        A function without a parameter `axis` gets an array with a row per window and gives one value for each.
+        """
+        return self._then(Reduce, function=function, at=at)
+
+    def statistic(self, kind: str, *, at: str = "end") -> UniformSignal:
+        """One number per window, by its name.
+
+        ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"energy"``, ``"power"``, ``"rms"``, ``"std"``, ``"kurtosis"`` or ``"crest"``.
+        """
+        below = self.node
+        if isinstance(below, Window) and below.missing is Missing.DROP:
+            # The samples themselves: no need to cut windows.
+            return type(self)(below.inputs[0])._then(Rolling, kind=kind, size=below.size, hop=below.hop, at=at)
+        return self._then(Statistic, kind=kind, at=at)
+
+    def sum(self, *, at: str = "end") -> UniformSignal:
+        """Sum of every window."""
+        return self.statistic("sum", at=at)
+
+    def mean(self, *, at: str = "end") -> UniformSignal:
+        """Mean of every window."""
+        return self.statistic("mean", at=at)
+
+    def min(self, *, at: str = "end") -> UniformSignal:
+        """Smallest value of every window."""
+        return self.statistic("min", at=at)
+
+    def max(self, *, at: str = "end") -> UniformSignal:
+        """Largest value of every window."""
+        return self.statistic("max", at=at)
+
+    def energy(self, *, at: str = "end") -> UniformSignal:
+        """Sum of the squared magnitudes of every window."""
+        return self.statistic("energy", at=at)
+
+    def rms(self, *, at: str = "end") -> UniformSignal:
+        """Root of the mean square of every window."""
+        return self.statistic("rms", at=at)
+
+    def std(self, *, at: str = "end") -> UniformSignal:
+        """Standard deviation of every window (of the population, as ``numpy.std``)."""
+        return self.statistic("std", at=at)
+
+    def kurtosis(self, *, at: str = "end") -> UniformSignal:
+        """Excess kurtosis of every window, as ``scipy.stats.kurtosis``."""
+        return self.statistic("kurtosis", at=at)
+
+    def crest(self, *, at: str = "end") -> UniformSignal:
+        """Largest magnitude over the root mean square of every window."""
+        return self.statistic("crest", at=at)
+
+    def aggregate(
+        self,
+        add: Callable[[Any, Any], Any],
+        remove: Callable[[Any, Any], Any] | None = None,
+        result: Callable[[Any], Any] | None = None,
+        *,
+        initial: float | complex | Sequence[float | complex] = 0.0,
+        at: str = "end",
+    ) -> UniformSignal:
+        """An aggregate of one's own: ``add(state, samples)`` and ``remove(state, samples)`` give the new state, ``result(state)`` a value.
+
+        All get arrays with a row per window. Where windows overlap, only samples that come and go are added and removed; now and
+        then, and where there is no `remove`, the state is made afresh from `initial`.
+        """
+        start = tuple(np.atleast_1d(np.asarray(initial)).tolist())
+        states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=isinstance(self.node, Window))
+        return states._then(Reduce, function=result or _first, at=at)
+
+
+def _first(states: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    out: np.ndarray[Any, Any] = states[:, 0]
+    return out
+
+
+class Rollings(Query):
+    """Methods of `UniformSignal`: aggregates of the last `size` samples, every `hop` samples (by default `size`)."""
+
+    def rolling(
+        self, kind: str, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """An aggregate of windows by its name; ``rms(...)`` and its kin are short for it.
+
+        Channels are aggregated each by itself. With ``missing="zero"`` a hole counts as zeros, as in `window`.
+        """
+        span = self._samples(size, "size", kind)  # type: ignore[attr-defined]
+        step = span if hop is None else self._samples(hop, "hop", kind)  # type: ignore[attr-defined]
+        policy = Missing.of(missing, kind, (Missing.DROP, Missing.ZERO))
+        if policy is Missing.ZERO:
+            cut: Reductions = self._then(Window, size=span, hop=step, missing=policy)
+            return cut.statistic(kind, at=at)
+        return self._then(Rolling, kind=kind, size=span, hop=step, at=at)
+
+    def sum(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Sum of the last `size` samples."""
+        return self.rolling("sum", size, hop=hop, **how)
+
+    def mean(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Mean of the last `size` samples."""
+        return self.rolling("mean", size, hop=hop, **how)
+
+    def min(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Smallest of the last `size` samples."""
+        return self.rolling("min", size, hop=hop, **how)
+
+    def max(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Largest of the last `size` samples."""
+        return self.rolling("max", size, hop=hop, **how)
+
+    def energy(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Sum of the squared magnitudes of the last `size` samples."""
+        return self.rolling("energy", size, hop=hop, **how)
+
+    def power(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Mean of the squared magnitudes of the last `size` samples."""
+        return self.rolling("power", size, hop=hop, **how)
+
+    def rms(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Root of the mean square of the last `size` samples."""
+        return self.rolling("rms", size, hop=hop, **how)
+
+    def std(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Standard deviation of the last `size` samples (of the population, as ``numpy.std``)."""
+        return self.rolling("std", size, hop=hop, **how)
+
+    def kurtosis(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Excess kurtosis of the last `size` samples, as ``scipy.stats.kurtosis``."""
+        return self.rolling("kurtosis", size, hop=hop, **how)
+
+    def crest(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
+        """Largest magnitude over the root mean square of the last `size` samples."""
+        return self.rolling("crest", size, hop=hop, **how)

@@ -1,0 +1,166 @@
+"""Unwindow: from windows back to samples, where a function of the user's says what overlapping windows make of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.batch import Batch, Segments, Windows
+from hydrophone.errors import DataError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.windows import OverlapAddKernel
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import UniformType, WindowedType
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MIN_TIME
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unwindow(Node):
+    """Lay windows back on the time axis as `OverlapAdd` does; a function makes one value of those that meet at a sample.
+
+    It gets an array with a row per sample and a column per window that may cover it, the oldest first, with NaN where there
+    is none (``lambda v: np.nanmedian(v, axis=1)``), and gives one value per row. Samples that no window covers are holes.
+    """
+
+    function: Callable[[Array], Array]
+
+    gives = Order.INDEX
+    needs = Order.INDEX
+
+    def output_type(self, x: WindowedType) -> UniformType:
+        """The function is tried on two samples (three, where two windows may meet)."""
+        if x.dtype.kind == "c":
+            raise SignalTypeError(
+                "unwindow: the windows are complex", hint="irfft makes them real; overlap_add adds complex ones"
+            )
+        depth = depth_of(x)
+        probe = one_each(self.function, np.ones((3 if depth == 2 else 2, depth)))
+        return UniformType(x.key, x.time, x.clock, probe.dtype, 0, x.timebase)
+
+    def reach(self, x: WindowedType) -> Reach:
+        """A sample needs all windows that cover it, and these end after it."""
+        return Reach.samples(x.timebase, after=x.length - 1)
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Collect."""
+        return UnwindowKernel(x, self.function, self.type)
+
+
+def depth_of(x: WindowedType) -> int:
+    """How many windows may cover a sample."""
+    return -(-x.length // x.hop)
+
+
+class UnwindowKernel(OverlapAddKernel):
+    """As overlap-add, with a column per window in place of one sum."""
+
+    def __init__(self, kind: WindowedType, function: Callable[[Array], Array], out: UniformType) -> None:
+        super().__init__(kind)
+        self.function, self.out, self.depth = function, out, depth_of(kind)
+        self.sums = SlotArrays(
+            sum=Field(np.float64, np.nan, (kind.length, self.depth)),
+            last=Field(np.int64, MIN_TIME),
+            owed=Field(np.int64, MIN_TIME),
+        )
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """What no later window can cover."""
+        assert isinstance(batch, Windows)
+        if not len(batch):
+            return ()
+        self.sums.reserve(len(self.keys))
+        self.grids.learn(batch, len(self.keys))
+        most = np.full(len(batch), self.length)
+        same = batch.slot[1:] == batch.slot[:-1]
+        most[1:][same] = np.minimum(batch.last[1:] - batch.last[:-1], self.length)[same]
+        room = int(most.sum())
+        slot, index = np.empty(room, np.int64), np.empty(room, np.int64)
+        value = np.empty((room, self.depth))
+        state, number = self.sums, (batch.last - self.kind.size + 1) // self.kind.hop % self.depth
+        windows = np.ascontiguousarray(batch.values, np.float64)
+        parts = state["sum"], state["last"], state["owed"], slot, index, value
+        count = _collect(batch.slot, batch.last, number, windows, *parts)
+        self.sums.touch(batch.slot)
+        return (self._made(Segments.of_samples(slot[:count], index[:count], value[:count], batch.base)),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """What the next window that progress allows cannot cover."""
+        batches, mark = super().advance(marks)
+        return [self._made(b) for b in batches if isinstance(b, Segments)], mark
+
+    def _made(self, x: Segments) -> Segments:
+        """One value per sample; the column of the oldest window that may cover it comes first."""
+        if not len(x):
+            return x.with_values(np.zeros(0, self.out.dtype))
+        newest = (x.sample_index + self.length - self.kind.size) // self.kind.hop
+        turn = (newest[:, None] + 1 + np.arange(self.depth)) % self.depth
+        values = one_each(self.function, np.take_along_axis(x.values, turn, axis=1))
+        if not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
+            raise DataError(f"unwindow: the function gave {values.dtype}, and {self.out.dtype} when it was tried")
+        return x.with_values(values.astype(self.out.dtype, copy=False))
+
+
+def one_each(function: Callable[[Array], Array], values: Array) -> Array:
+    """Call a user's function; a wrong shape or an exception names it."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    try:
+        with np.errstate(all="ignore"):
+            out = np.asarray(function(values))
+    except Exception as error:
+        raise DataError(
+            f"unwindow: {name} raised {type(error).__name__}: {error}", hint="it gets an array with a row per sample"
+        ) from error
+    if out.shape != (len(values),) or out.dtype.kind not in "iuf":
+        raise DataError(
+            f"unwindow: {name} turned an array of shape {values.shape} into {out.dtype} of shape {out.shape}",
+            hint="it must give one number per row: reduce along axis 1",
+        )
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _collect(
+    slot: Any,
+    last: Any,
+    column: Any,
+    windows: Any,
+    table: Any,
+    prior: Any,
+    owed: Any,
+    out_slot: Any,
+    out_index: Any,
+    out_value: Any,
+) -> int:
+    """Write windows in order, each into its column; what the next window of the key cannot reach leaves."""
+    length = windows.shape[1]
+    count = 0
+    for w in range(len(slot)):
+        s, end = slot[w], last[w]
+        rows = table[s]
+        if prior[s] == MIN_TIME:
+            shift = length
+        else:
+            first = prior[s] - length + 1
+            shift = min(end - prior[s], length)
+            for k in range(max(owed[s], first), first + shift):
+                out_slot[count], out_index[count] = s, k
+                out_value[count] = rows[k - first]
+                count += 1
+        for i in range(length - shift):
+            rows[i] = rows[i + shift]
+            rows[i, column[w]] = windows[w, i]
+        for i in range(length - shift, length):
+            rows[i] = np.nan
+            rows[i, column[w]] = windows[w, i]
+        owed[s] = max(owed[s], end - length + 1)
+        prior[s] = end
+    return count

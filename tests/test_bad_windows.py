@@ -1,0 +1,159 @@
+"""What a user can get wrong with windows, spectra and rates; and what a window operator does to errors that would stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hydrophone as hp
+from hydrophone.errors import DataError, HydrophoneError, ParameterError, SignalTypeError
+
+HERE = "test_bad_windows.py:"
+
+
+def source(values: Any = (1.0, 2.0, 3.0, 4.0), key: str = "k") -> hp.Stream:
+    n = len(values)
+    return hp.from_arrow(pa.table({key: ["a"] * n, "t": np.arange(n) * 10, "v": values}), key=key, time="t")
+
+
+def signal(values: Any = (1.0, 2.0, 3.0, 4.0)) -> hp.UniformSignal:
+    return source(values).signal("v").sample(10)
+
+
+def other_key() -> hp.Windowed:
+    return source(key="j").signal("v").sample(10).window(4)
+
+
+def windows() -> hp.Windowed:
+    return signal().window(4)
+
+
+def spectra() -> hp.Windowed:
+    return windows().fft()
+
+
+def wrong_axis(w: np.ndarray) -> np.ndarray:
+    return w.sum(axis=0)
+
+
+def raises(*_: np.ndarray) -> np.ndarray:
+    raise KeyError("mine")
+
+
+def moody(w: np.ndarray) -> np.ndarray:
+    """Real when tried, complex on data."""
+    return w[:, 0] if (w == 1).all() else w[:, 0] * 1j
+
+
+class Wide(hp.WindowOperator):
+    def output_size(self, size: int) -> int:
+        return 3
+
+    def recompute(self, x: Any) -> Any:
+        return x.all
+
+
+class Nothing(hp.WindowOperator):
+    def output_size(self, size: int) -> int:
+        return 0
+
+
+class Broken(hp.WindowOperator):
+    def recompute(self, x: Any) -> Any:
+        raise ValueError("mine")
+
+
+BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]]] = [
+    ("taper-name", ParameterError, lambda: windows().taper("hanning2"), ("taper: ", "hanning2")),
+    ("taper-length", ParameterError, lambda: windows().taper([1.0, 2.0]), ("2 weights for windows of 4",)),
+    ("multiply-nan", ParameterError, lambda: windows().multiply([1, 2, 3, np.nan]), ("weights must be finite",)),
+    ("convolve-none", ParameterError, lambda: windows().convolve([]), ("convolve: taps must hold",)),
+    ("convolve-mode", ParameterError, lambda: windows().convolve([1.0], "fast"), ("convolve: mode", "'fast'")),
+    ("convolve-long", ParameterError, lambda: windows().convolve([1.0] * 5, "same"), ("at most as many taps",)),
+    ("top-k", ParameterError, lambda: windows().top_k(0), ("top_k: k must be at least 1, got 0",)),
+    ("trim-peak", ParameterError, lambda: windows().trim_peak(-1), ("trim_peak: around",)),
+    ("select", ParameterError, lambda: windows().select([0, 4]), ("no position 4", "4 values")),
+    ("select-nothing", ParameterError, lambda: windows().select(slice(2, 2)), ("leaves none",)),
+    ("detrend", ParameterError, lambda: windows().detrend("square"), ("detrend: kind", "'square'")),
+    ("reduce-axis", DataError, lambda: windows().reduce(wrong_axis), ("reduce: wrong_axis turned", "(2, 4) into (4,)")),
+    ("reduce-raises", DataError, lambda: windows().reduce(raises), ("reduce: raises raised KeyError",)),
+    ("reduce-bool", DataError, lambda: windows().reduce(np.any), ("no number",)),
+    ("reduce-at", ParameterError, lambda: windows().reduce(np.max, at="middle"), ("at must be", "'middle'")),
+    ("max-complex", SignalTypeError, lambda: spectra().max(), ("max: the values are complex",)),
+    ("std-complex", SignalTypeError, lambda: (signal() * 1j).std(4), ("std: the values are complex",)),
+    ("rms-size", ParameterError, lambda: signal().rms(0), ("rms: size must be at least 1",)),
+    ("rms-hop", ParameterError, lambda: signal().rms(4, hop=0), ("rms: hop must be at least 1",)),
+    ("rolling-kind", ParameterError, lambda: signal().rolling("mode", 3), ("no aggregate 'mode'", "kurtosis")),
+    ("combine-size", SignalTypeError, lambda: windows().cross_correlate(signal().window(3)), ("cross_correlate: windows of 4",)),
+    ("combine-grid", SignalTypeError, lambda: windows().combine(source().signal("v").sample(20).window(4), np.add), ("different grids",)),
+    ("combine-key", SignalTypeError, lambda: windows().combine(other_key(), np.add), ("different keys",)),
+    ("combine-raises", DataError, lambda: windows().combine(windows(), raises), ("combine: raises raised KeyError",)),
+    ("combine-shape", DataError, lambda: windows().combine(windows(), lambda a, b: a[:1]), ("into (1, 4)",)),
+    ("apply-function", ParameterError, lambda: windows().apply(np.max), ("apply: expected a WindowOperator",)),  # type: ignore[arg-type]
+    ("apply-shape", DataError, lambda: windows().apply(Wide()), ("Wide.recompute gave", "(2, 4)", "output_size of 3")),
+    ("apply-nothing", ParameterError, lambda: windows().apply(Nothing()), ("output_size must give at least 1",)),
+    ("apply-raises", DataError, lambda: windows().apply(Broken()), ("Broken.recompute raised ValueError",)),
+    ("unwindow-complex", SignalTypeError, lambda: spectra().unwindow(np.mean), ("unwindow: the windows are complex",)),
+    ("unwindow-shape", DataError, lambda: windows().unwindow(np.mean), ("unwindow: mean turned",)),
+    ("unwindow-raises", DataError, lambda: windows().unwindow(raises), ("unwindow: raises raised KeyError",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "does", "says"), [b[1:] for b in BUILT], ids=[b[0] for b in BUILT])
+def test_refused_when_built(kind: type[HydrophoneError], does: Callable[[], Any], says: tuple[str, ...]) -> None:
+    with pytest.raises(kind) as caught:
+        does()
+    assert type(caught.value) is kind
+    for part in says:
+        assert part in str(caught.value), f"{part!r} is not in: {caught.value}"
+    assert re.search(r"\n  at test_bad_windows\.py:\d+", str(caught.value)), str(caught.value)
+
+
+def test_a_function_that_changes_its_mind_is_named() -> None:
+    with pytest.raises(DataError, match=r"reduce: moody gave complex128, and float64 when it was tried"):
+        windows().reduce(moody).to_arrow()
+
+
+def test_a_burst_does_not_stay_in_a_window_operator() -> None:
+    """After 1e12 and silence, updates alone would show the rounding of 1e24 for ever."""
+
+    class Energy(hp.WindowOperator):
+        def output_size(self, size: int) -> int:
+            return 1
+
+        def recompute(self, x: Any) -> Any:
+            return (x.all**2).sum(axis=1, keepdims=True)
+
+        def update(self, x: Any, y: Any) -> Any:
+            return y + (x.new**2).sum(axis=1, keepdims=True) - (x.old**2).sum(axis=1, keepdims=True)
+
+    quiet = np.full(400, 0.1)
+    quiet[50] = 1e12
+    quiet[300] = np.nan
+    found = signal(quiet).window(16, hop=1).apply(Energy()).to_pandas()
+    energy = found.set_index(found["t"] // 10)["values"].str[0]
+    assert abs(energy[66] - 0.16) > 0.1  # the burst has left the window, its rounding has not
+    assert abs(energy.loc[64 + 15 :].dropna() - 0.16).max() < 1e-12  # recomputed at the next multiple of 64
+    assert np.isnan(energy.loc[300:315]).all() and not np.isnan(energy.loc[316:]).any()  # NaN leaves with its window
+
+
+def test_a_burst_does_not_stay_in_a_rolling_aggregate() -> None:
+    quiet = np.full(400, 0.1)
+    quiet[50] = 1e12
+    quiet[300] = np.nan
+    for kind, value in (("rms", 0.1), ("mean", 0.1), ("std", 0.0)):
+        found = signal(quiet).rolling(kind, 16, hop=1).to_pandas()
+        after = found[(found["t"] > 660) & (found["t"] < 3000) | (found["t"] > 3150)]["value"]
+        assert abs(after - value).max() < 1e-15
+
+
+def test_windows_leave_as_arrays() -> None:
+    table = signal(np.arange(8.0)).window(4, hop=2).to_arrow()
+    assert table.schema.field("values").type == pa.list_(pa.float64())
+    assert table["values"].to_pylist() == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
+    assert signal(np.arange(8.0)).window(4).rfft().to_arrow().schema.field("values").type.value_type.num_fields == 2
