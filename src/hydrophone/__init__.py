@@ -15,11 +15,12 @@ from hydrophone.errors import (
 )
 from hydrophone.expr import col, lit, when
 from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
-from hydrophone.ops.aggregates import count, mean
-from hydrophone.ops.aggregates import max_ as max
-from hydrophone.ops.aggregates import min_ as min
-from hydrophone.ops.aggregates import sum_ as sum
-from hydrophone.ops.sampling import last, linear
+from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
+from hydrophone.ops.sampling import linear
+from hydrophone.ops.summaries import aggregate, count, mean, std, variance
+from hydrophone.ops.summaries import max_ as max
+from hydrophone.ops.summaries import min_ as min
+from hydrophone.ops.summaries import sum_ as sum
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
 from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
@@ -46,9 +47,12 @@ __all__ = [
     "UnsupportedError",
     "Windowed",
     "Windows",
+    "aggregate",
     "col",
     "count",
     "delayed",
+    "distinct_count",
+    "first",
     "from_arrow",
     "from_pandas",
     "from_polars",
@@ -64,8 +68,12 @@ __all__ = [
     "ordered",
     "plot",
     "punctuated",
+    "quantile",
     "read",
+    "std",
     "sum",
+    "top_k",
+    "variance",
     "when",
     "write",
 ]

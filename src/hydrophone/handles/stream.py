@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from hydrophone.handles.query import Query
-from hydrophone.ops.aggregates import Aggregate, Tumble
+from hydrophone.handles.lifetimes import Lifetimes
+from hydrophone.handles.timewindows import TimeWindows
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.signal import Signal
 
 
-class Stream(Query, of=StreamType):
+class Stream(Lifetimes, TimeWindows, of=StreamType):
     """Events with lifetimes, a key and payload columns; lifetimes may overlap."""
 
     def where(self, condition: nw.Expr) -> Stream:
@@ -45,10 +44,6 @@ class Stream(Query, of=StreamType):
         """Read a column as a signal, or several as its channels: at most one event of a key at any time."""
         return self._then(ToSignal, value=value, ties=ties)
 
-    def tumble(self, size: Duration, *, offset: Duration = 0) -> Tumbling:
-        """Windows of time that do not overlap; `agg` says what to compute in each."""
-        return Tumbling(self, duration(size), duration(offset))
-
     def band_join(
         self,
         other: Stream,
@@ -65,16 +60,3 @@ class Stream(Query, of=StreamType):
 def _keyed(left: Stream, right: Stream, on: str | Sequence[str] | Mapping[str, str]) -> tuple[Stream, Stream]:
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
     return left.key_by(*pairs), right.key_by(**pairs)
-
-
-@dataclass(frozen=True, eq=False)
-class Tumbling:
-    """A stream cut into windows of time, waiting for `agg`."""
-
-    stream: Stream
-    size: int
-    offset: int
-
-    def agg(self, **aggregates: Aggregate) -> Stream:
-        """Compute aggregates per key and window: ``agg(n=hp.count(), level=hp.mean("value"))``."""
-        return self.stream._then(Tumble, size=self.size, offset=self.offset, aggregates=tuple(aggregates.items()))
