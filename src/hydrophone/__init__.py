@@ -15,12 +15,13 @@ from hydrophone.errors import (
 )
 from hydrophone.expr import col, lit, when
 from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
-from hydrophone.ops.aggregates import count, mean
-from hydrophone.ops.aggregates import max_ as max
-from hydrophone.ops.aggregates import min_ as min
-from hydrophone.ops.aggregates import sum_ as sum
 from hydrophone.ops.functions import function
-from hydrophone.ops.sampling import last, linear
+from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
+from hydrophone.ops.sampling import linear
+from hydrophone.ops.summaries import aggregate, count, mean, std, variance
+from hydrophone.ops.summaries import max_ as max
+from hydrophone.ops.summaries import min_ as min
+from hydrophone.ops.summaries import sum_ as sum
 from hydrophone.ops.window_operator import WindowOperator
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
@@ -49,9 +50,12 @@ __all__ = [
     "WindowOperator",
     "Windowed",
     "Windows",
+    "aggregate",
     "col",
     "count",
     "delayed",
+    "distinct_count",
+    "first",
     "from_arrow",
     "from_pandas",
     "from_polars",
@@ -68,8 +72,12 @@ __all__ = [
     "ordered",
     "plot",
     "punctuated",
+    "quantile",
     "read",
+    "std",
     "sum",
+    "top_k",
+    "variance",
     "when",
     "write",
 ]

@@ -45,7 +45,7 @@ def fresh(node: Node) -> Node:
 def test_identity_is_equal_in_every_process() -> None:
     program = "from tests.laws.test_plans import *; print('\\n'.join(plan_of(c).digest for c in ALL_CASES))"
     root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(root)}
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])}
     there = subprocess.run(
         [sys.executable, "-c", program], cwd=root, env=environment, capture_output=True, text=True, check=True
     )

@@ -2,8 +2,9 @@
 
 from hydrophone.handles.query import Query, handle
 from hydrophone.handles.signal import Signal
-from hydrophone.handles.stream import Stream, Tumbling
+from hydrophone.handles.stream import Stream
+from hydrophone.handles.timewindows import Grouped
 from hydrophone.handles.uniform import UniformSignal
 from hydrophone.handles.windowed import Windowed
 
-__all__ = ["Query", "Signal", "Stream", "Tumbling", "UniformSignal", "Windowed", "handle"]
+__all__ = ["Grouped", "Query", "Signal", "Stream", "UniformSignal", "Windowed", "handle"]

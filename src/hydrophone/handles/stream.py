@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import narwhals as nw
@@ -11,8 +10,9 @@ import numpy as np
 
 from hydrophone.errors import ParameterError
 from hydrophone.handles.functions import Functions, FunctionSignal
+from hydrophone.handles.lifetimes import Lifetimes
 from hydrophone.handles.tables import Tables
-from hydrophone.ops.aggregates import Aggregate, Tumble
+from hydrophone.handles.timewindows import TimeWindows
 from hydrophone.ops.functions import Clock
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from hydrophone.handles.signal import Signal
 
 
-class Stream(Tables, of=StreamType):
+class Stream(
+    Lifetimes,
+    TimeWindows,
+    Tables,
+    of=StreamType,
+):
     """Events with lifetimes, a key and payload columns; lifetimes may overlap."""
 
     def where(self, condition: nw.Expr) -> Stream:
@@ -76,10 +81,6 @@ class Stream(Tables, of=StreamType):
             return FunctionSignal(self, value[0], by, Clock.of(unit, origin), str(np.dtype(dtype)))
         return self._then(ToSignal, value=value, ties=ties)
 
-    def tumble(self, size: Duration, *, offset: Duration = 0) -> Tumbling:
-        """Windows of time that do not overlap; `agg` says what to compute in each."""
-        return Tumbling(self, duration(size), duration(offset))
-
     def band_join(
         self,
         other: Stream,
@@ -96,16 +97,3 @@ class Stream(Tables, of=StreamType):
 def _keyed(left: Stream, right: Stream, on: str | Sequence[str] | Mapping[str, str]) -> tuple[Stream, Stream]:
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
     return left.key_by(*pairs), right.key_by(**pairs)
-
-
-@dataclass(frozen=True, eq=False)
-class Tumbling:
-    """A stream cut into windows of time, waiting for `agg`."""
-
-    stream: Stream
-    size: int
-    offset: int
-
-    def agg(self, **aggregates: Aggregate) -> Stream:
-        """Compute aggregates per key and window: ``agg(n=hp.count(), level=hp.mean("value"))``."""
-        return self.stream._then(Tumble, size=self.size, offset=self.offset, aggregates=tuple(aggregates.items()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,147 +11,54 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.batch import Batch, Events, Ints
-from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.batch import Batch, Events, Ints, Mask
+from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.picks import Pick, flat, picked
+from hydrophone.ops.place import in_order
+from hydrophone.ops.summaries import Aggregate, Count, Parts, fold
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
-from hydrophone.runs import stable_order
+from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
-
-@dataclass(frozen=True)
-class Aggregate:
-    """A function of many events that can be built from parts: the parts of two sets of events merge into those of their union.
-
-    Attributes
-    ----------
-    column : the payload column, or "" where none is needed
-    merge : for each part the ufunc that merges it
-    """
-
-    column: str = ""
-
-    merge: tuple[np.ufunc, ...] = ()
-
-    def output_type(self, x: StreamType) -> pa.DataType:
-        """Type of the result."""
-        raise NotImplementedError
-
-    def parts(self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
-        """The parts of every single event; nulls are not `valid`."""
-        raise NotImplementedError
-
-    def result(self, parts: Sequence[npt.NDArray[Any]]) -> pa.Array:
-        """The answer from merged parts."""
-        raise NotImplementedError
-
-    def _number(self, x: StreamType) -> pa.DataType:
-        kind = x.column(self.column, type(self).__name__.lower()).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            raise SignalTypeError(f"{type(self).__name__.lower()}: column {self.column!r} is {kind}, not a number")
-        return kind
+Aggregates = Sequence[tuple[str, Aggregate]]
 
 
-@dataclass(frozen=True)
-class Count(Aggregate):
-    """How many events, or how many that have a value in `column`."""
-
-    merge: tuple[np.ufunc, ...] = (np.add,)
-
-    def output_type(self, x: StreamType) -> pa.DataType:
-        """A whole number."""
-        if self.column:
-            x.column(self.column, "count")
-        return pa.int64()
-
-    def parts(self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
-        """One each."""
-        return [valid.astype(np.int64)]
-
-    def result(self, parts: Sequence[npt.NDArray[Any]]) -> pa.Array:
-        """The count."""
-        return pa.array(parts[0])
+def check_aggregates(aggregates: Aggregates, what: str) -> None:
+    """At least one, and each of them an aggregate."""
+    if not aggregates:
+        raise ParameterError(f"{what}: agg needs at least one aggregate", hint="agg(n=hp.count())")
+    for name, a in aggregates:
+        if not isinstance(a, Aggregate):
+            raise ParameterError(
+                f"{what}: {name!r} must be an aggregate, got {a!r}",
+                hint='agg(n=hp.count()); hp.last("5s") is a fill: name a column like a duration by hp.last(column="5s")',
+            )
 
 
-@dataclass(frozen=True)
-class Sum(Aggregate):
-    """The sum of a column; integers stay integers; null where no event has a value."""
-
-    merge: tuple[np.ufunc, ...] = (np.add, np.add)
-
-    def output_type(self, x: StreamType) -> pa.DataType:
-        """Wide enough."""
-        return pa.int64() if pa.types.is_integer(self._number(x)) else pa.float64()
-
-    def parts(self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
-        """Value and count."""
-        wide = np.int64 if values.dtype.kind in "iu" else np.float64
-        return [np.where(valid, values, 0).astype(wide), valid.astype(np.int64)]
-
-    def result(self, parts: Sequence[npt.NDArray[Any]]) -> pa.Array:
-        """The sum."""
-        return pa.array(parts[0], mask=parts[1] == 0)
+def aggregate_fields(aggregates: Aggregates, x: StreamType, what: str, *taken: str | None) -> list[pa.Field]:
+    """The columns of results, whose names must be free."""
+    fields = [pa.field(name, a.output_type(x)) for name, a in aggregates]
+    for f in fields:
+        if f.name in (*x.key.names, x.time, *taken):
+            raise ParameterError(
+                f"{what}: the name {f.name!r} is taken by the key or time of this stream", hint="choose another name"
+            )
+    return fields
 
 
-@dataclass(frozen=True)
-class Mean(Aggregate):
-    """The mean of a column; null where no event has a value."""
-
-    merge: tuple[np.ufunc, ...] = (np.add, np.add)
-
-    def output_type(self, x: StreamType) -> pa.DataType:
-        """A float."""
-        self._number(x)
-        return pa.float64()
-
-    def parts(self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
-        """Value and count."""
-        return [np.where(valid, values, 0).astype(np.float64), valid.astype(np.int64)]
-
-    def result(self, parts: Sequence[npt.NDArray[Any]]) -> pa.Array:
-        """Sum over count."""
-        return pa.array(parts[0] / np.maximum(parts[1], 1), mask=parts[1] == 0)
-
-
-@dataclass(frozen=True)
-class Extreme(Aggregate):
-    """Least or largest value of a column; NaN wins over numbers; null where no event has a value."""
-
-    def output_type(self, x: StreamType) -> pa.DataType:
-        """That of the column."""
-        return self._number(x)
-
-    def parts(self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
-        """Value, with nulls at the losing end, and count."""
-        limits = np.finfo(values.dtype) if values.dtype.kind == "f" else np.iinfo(values.dtype)
-        largest = self.merge[0] is np.minimum
-        loser = (
-            (np.inf if largest else -np.inf) if values.dtype.kind == "f" else (limits.max if largest else limits.min)
+def end_name(x: StreamType, what: str) -> str:
+    """The name of the column in which results end: that of the input, or ``end``."""
+    end = x.end or "end"
+    if end in (*x.key.names, x.time):
+        raise ParameterError(
+            f"{what}: results end in a column {end!r}, and the key or time of this stream has that name",
+            hint=f"rename the key: stream.key_by(name={end!r})",
         )
-        # Adding zero makes -0.0 plain: which of the two zeros wins would depend on the order of arrival.
-        chosen = np.where(valid, values, np.asarray(loser, values.dtype)) + values.dtype.type(0)
-        return [chosen, valid.astype(np.int64)]
-
-    def result(self, parts: Sequence[npt.NDArray[Any]]) -> pa.Array:
-        """The extreme."""
-        return pa.array(parts[0], mask=parts[1] == 0)
-
-
-@dataclass(frozen=True)
-class Min(Extreme):
-    """The least value of a column."""
-
-    merge: tuple[np.ufunc, ...] = (np.minimum, np.add)
-
-
-@dataclass(frozen=True)
-class Max(Extreme):
-    """The largest value of a column."""
-
-    merge: tuple[np.ufunc, ...] = (np.maximum, np.add)
+    return end
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -170,23 +77,12 @@ class Tumble(Node):
         """A positive size and at least one aggregate."""
         if self.size <= 0:
             raise ParameterError(f"tumble: size must be positive, got {self.size}")
-        if not self.aggregates:
-            raise ParameterError("tumble: agg needs at least one aggregate", hint="agg(n=hp.count())")
+        check_aggregates(self.aggregates, "tumble")
 
     def output_type(self, x: StreamType) -> StreamType:
         """One column per aggregate; the lifetime is the window."""
-        end = x.end or "end"
-        if end in (*x.key.names, x.time):
-            raise ParameterError(
-                f"tumble: windows end in a column {end!r}, and the key or time of this stream has that name",
-                hint=f"rename the key: stream.key_by(name={end!r})",
-            )
-        taken = {*x.key.names, x.time, end}
-        fields = [pa.field(name, a.output_type(x)) for name, a in self.aggregates]
-        for f in fields:
-            if f.name in taken:
-                raise ParameterError(f"tumble: the name {f.name!r} is taken by the key or time of this stream")
-        return StreamType(x.key, x.time, x.clock, pa.schema(fields), end)
+        end = end_name(x, "tumble")
+        return StreamType(x.key, x.time, x.clock, pa.schema(aggregate_fields(self.aggregates, x, "tumble", end)), end)
 
     def reach(self, x: StreamType) -> Reach:
         """A window is owned by its start and needs all events until its end."""
@@ -197,65 +93,160 @@ class Tumble(Node):
         return TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
 
 
-class TumbleKernel(Kernel):
-    """Open windows are held as events whose columns are the parts of the aggregates."""
+class Aggregating(Kernel):
+    """Common to kernels that aggregate: what they keep of events, and results from it.
+
+    The parts of open windows are held as events whose columns are the parts. The rows that picks need are held beside them.
+    """
+
+    def __init__(self, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
+        self.kind, self.out = kind, out
+        self.aggregates = [a for _, a in aggregates]
+        # A window is there because of its parts, so there is always one.
+        self.summaries = [a for a in self.aggregates if not isinstance(a, Pick)] or [Count()]
+        self.picks = [a for a in self.aggregates if isinstance(a, Pick)]
+        self.open: Held[Events] = Held(Events)
+        for i in range(len(self.picks)):
+            setattr(self, f"rows{i}", Held(Events))
+
+    def rows(self) -> Iterator[tuple[Pick, Held[Events]]]:
+        """The picks and what is held for them."""
+        for i, pick in enumerate(self.picks):
+            yield pick, getattr(self, f"rows{i}")
+
+    def parts(self, batch: Events) -> Parts:
+        """The parts of every single event."""
+        return [p for a in self.summaries for p in a.parts(*numbers(batch, a.column))]
+
+    def folded(self, parts: Parts, first: Ints, stop: Ints) -> Parts:
+        """The parts of stretches of rows."""
+        return [m for a, own in split(self.summaries, parts) for m in fold(a, own, first, stop)]
+
+    def pick_rows(self, batch: Events, start: Ints) -> None:
+        """Hold what the picks need of a batch; `start` stands for the time where they do not look at it."""
+        for pick, held in self.rows():
+            there = pc.is_valid(batch.columns[pick.column]).to_numpy(zero_copy_only=False)
+            at = batch.start if pick.timed else start
+            column = pa.table({"value": batch.columns[pick.column]})
+            rows = Events(batch.slot, at, None, column)
+            held.add(rows if there.all() else rows.select(there))
+
+    def results(self, parts: Parts, picks: Sequence[pa.Array]) -> pa.Table:
+        """The result columns."""
+        summaries = iter(split(self.summaries, parts))
+        others = iter(picks)
+        made = []
+        for a in self.aggregates:
+            if isinstance(a, Pick):
+                made.append(next(others))
+            else:
+                made.append(a.result(next(summaries)[1]))
+        return pa.table([m.cast(f.type) for m, f in zip(made, self.out.columns, strict=True)], schema=self.out.columns)
+
+    def picks_between(self, slot: Ints, start: Ints, stop: Ints) -> list[pa.Array]:
+        """The answers of the picks over the held rows that start in ``[start, stop)``."""
+        found = []
+        for pick, held in self.rows():
+            rows = held.all()
+            if rows is None:
+                rows = Events(slot[:0], slot[:0], None, self._nothing(pick))
+            order = stable_order(rows.slot, rows.start)
+            if order is not None:
+                rows = rows.select(order)
+                held.replace(rows, order[:0])
+            low = search(rows.slot, rows.start, slot, start, "left")
+            counts = search(rows.slot, rows.start, slot, stop, "left") - low
+            group = np.repeat(np.arange(len(slot)), counts)
+            found.append(picked(pick, rows.select(ranges(low, counts)), group, len(slot)))
+        return found
+
+    def _nothing(self, pick: Pick) -> pa.Table:
+        return pa.table({"value": pa.array([], self.kind.column(pick.column, "").type)})
+
+
+def split(aggregates: Sequence[Aggregate], parts: Parts) -> list[tuple[Aggregate, Parts]]:
+    """The parts of each aggregate."""
+    found, at = [], 0
+    for a in aggregates:
+        found.append((a, parts[at : at + a.width]))
+        at += a.width
+    return found
+
+
+def numbers(batch: Events, name: str) -> tuple[npt.NDArray[Any], Mask]:
+    """A column as numbers, and where it is not null."""
+    if not name:
+        return np.zeros(len(batch)), np.ones(len(batch), np.bool_)
+    column = batch.columns[name].combine_chunks()
+    valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if not numeric:
+        return np.zeros(len(batch)), valid
+    filled = pc.fill_null(column, 0) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False)), valid
+
+
+def part_table(parts: Parts) -> pa.Table:
+    """Parts as columns."""
+    return pa.table(parts, names=[f"p{i}" for i in range(len(parts))])
+
+
+def parts_of(cells: Events) -> Parts:
+    """Undo `part_table`."""
+    return [c.to_numpy() for c in cells.columns.columns]
+
+
+class PaneKernel(Aggregating):
+    """Events gathered in panes: stretches of `pane` nanoseconds from multiples of it after `offset`."""
 
     MANY = 16
     """Batches of open windows that are held before they are merged."""
     ROOMY = 4
     """Cells of a full table per event up to which the table is cheaper than sorting."""
 
-    def __init__(
-        self, size: int, offset: int, aggregates: Sequence[tuple[str, Aggregate]], kind: StreamType, out: StreamType
-    ) -> None:
-        self.size, self.offset, self.out = size, offset, out
-        self.aggregates = [a for _, a in aggregates]
-        self.merges = [m for a in self.aggregates for m in a.merge]
-        self.kind = kind
-        self.open: Held[Events] = Held(Events)
+    def __init__(self, pane: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
+        super().__init__(aggregates, kind, out)
+        self.pane, self.offset = pane, offset
+        self.merges = [m for a in self.summaries for m in a.merge]
+        self.plain = all(a.merge for a in self.summaries)
         self._added = 0
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Add events to their windows."""
+        """Add events to their panes."""
         assert isinstance(batch, Events)
         if not len(batch):
             return ()
-        parts = [p for a in self.aggregates for p in a.parts(*self._column(batch, a.column))]
-        self.open.add(self._merged(batch.slot, batch.start, parts))
+        self.open.add(self._merged(batch.slot, batch.start, self.parts(batch)))
+        self.pick_rows(batch, self._pane_of(batch.start))
         self._added += 1
         if self._added >= self.MANY:
             self._compact()
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
-        """Give the windows that ended at or before the mark."""
-        mark = marks[0]
-        bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.size * self.size + self.offset
-        held = self._compact()
-        if held is None:
-            return (), bound
-        done = add_time(held.start, self.size) <= mark
-        if not done.any():
-            return (), bound
-        cells = self.open.take(done)
-        parts = [c.to_numpy() for c in cells.columns.columns]
-        results = []
-        for a in self.aggregates:
-            results.append(a.result(parts[: len(a.merge)]))
-            parts = parts[len(a.merge) :]
-        columns = pa.table(
-            [r.cast(f.type) for r, f in zip(results, self.out.columns, strict=True)], schema=self.out.columns
-        )
-        return (Events(cells.slot, cells.start, add_time(cells.start, self.size), columns),), bound
+    def _pane_of(self, start: Ints) -> Ints:
+        return (start - self.offset) // self.pane * self.pane + self.offset
 
     def _compact(self) -> Events | None:
         held, added = self.open.all(), self._added
         self._added = 0
+        if added:
+            self._compact_rows()
         if held is None or (added <= 1 and self._is_merged(held)):
             return held
-        merged = self._merged(held.slot, held.start, [c.to_numpy() for c in held.columns.columns])
+        merged = self._merged(held.slot, held.start, parts_of(held))
         self.open.replace(merged, np.zeros(0, np.int64))
         return merged
+
+    def _compact_rows(self) -> None:
+        """Leave away the rows that no answer can need."""
+        for pick, held in self.rows():
+            rows = held.all()
+            if rows is None:
+                continue
+            rows = in_order(rows)
+            fresh = _changes(rows.slot, self._pane_of(rows.start))
+            keep = pick.keep(flat(rows), fresh, np.append(fresh[1:], len(rows)))
+            held.replace(rows if keep is None or keep.all() else rows.select(keep), np.zeros(0, np.int64))
 
     @staticmethod
     def _is_merged(held: Events) -> bool:
@@ -264,13 +255,13 @@ class TumbleKernel(Kernel):
         )
         return bool(later.all())
 
-    def _merged(self, slot: Ints, start: Ints, parts: list[npt.NDArray[Any]]) -> Events:
-        """One row per slot and window, ordered by both."""
-        number = (start - self.offset) // self.size
+    def _merged(self, slot: Ints, start: Ints, parts: Parts) -> Events:
+        """One row per slot and pane, ordered by both."""
+        number = (start - self.offset) // self.pane
         low = int(number.min())
         width = int(number.max()) - low + 1
         cells = (int(slot.max()) + 1) * width
-        if cells <= self.ROOMY * len(slot):
+        if self.plain and cells <= self.ROOMY * len(slot):
             where = slot * width + (number - low)
             seen = np.zeros(cells, np.bool_)
             seen[where] = True
@@ -281,23 +272,44 @@ class TumbleKernel(Kernel):
             order = stable_order(slot, number)
             if order is not None:
                 slot, number, parts = slot[order], number[order], [p[order] for p in parts]
-            first = np.flatnonzero(np.concatenate([[True], (slot[1:] != slot[:-1]) | (number[1:] != number[:-1])]))
-            with np.errstate(all="ignore"):
-                merged = [m.reduceat(p, first) for m, p in zip(self.merges, parts, strict=True)]
+            first = _changes(slot, number)
+            merged = self.folded(parts, first, np.append(first[1:], len(slot)))
             slot, number = slot[first], number[first]
-        columns = pa.table(merged, names=[f"p{i}" for i in range(len(merged))])
-        return Events(slot, number * self.size + self.offset, None, columns)
+        return Events(slot, number * self.pane + self.offset, None, part_table(merged))
 
-    def _column(self, batch: Events, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        if not name:
-            return np.zeros(len(batch)), np.ones(len(batch), np.bool_)
-        column = batch.columns[name].combine_chunks()
-        valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
-        numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if not numeric:
-            return np.zeros(len(batch)), valid
-        filled = pc.fill_null(column, 0) if column.null_count else column
-        return np.asarray(filled.to_numpy(zero_copy_only=False)), valid
+
+class TumbleKernel(PaneKernel):
+    """A window is one pane."""
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Give the windows that ended at or before the mark."""
+        mark = marks[0]
+        bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.pane * self.pane + self.offset
+        held = self._compact()
+        if held is None:
+            return (), bound
+        done = add_time(held.start, self.pane) <= mark
+        if not done.any():
+            return (), bound
+        cells = self.open.take(done)
+        stop = add_time(cells.start, self.pane)
+        columns = self.results(parts_of(cells), self.picks_between(cells.slot, cells.start, stop))
+        for _, rows in self.rows():
+            forget(rows, lambda r: add_time(self._pane_of(r.start), self.pane) <= mark)
+        return (Events(cells.slot, cells.start, stop, columns),), bound
+
+
+def forget(held: Held[Events], gone: Any) -> None:
+    """Drop the held rows for which a function of them is true."""
+    rows = held.all()
+    if rows is not None and (mask := gone(rows)).any():
+        held.take(mask)
+
+
+def _changes(slot: Ints, number: Ints) -> Ints:
+    """Where rows differ from the one before."""
+    fresh = np.concatenate([[True], (slot[1:] != slot[:-1]) | (number[1:] != number[:-1])])[: len(slot)]
+    return np.flatnonzero(fresh)
 
 
 def _scattered(merge: np.ufunc, where: Ints, part: npt.NDArray[Any], cells: int) -> npt.NDArray[Any]:
@@ -308,28 +320,3 @@ def _scattered(merge: np.ufunc, where: Ints, part: npt.NDArray[Any], cells: int)
     with np.errstate(all="ignore"):
         merge.at(out, where, part)
     return out
-
-
-def count(column: str = "") -> Count:
-    """How many events a window holds, or how many that have a value in a column."""
-    return Count(column)
-
-
-def sum_(column: str) -> Sum:
-    """The sum of a column over a window."""
-    return Sum(column)
-
-
-def mean(column: str) -> Mean:
-    """The mean of a column over a window."""
-    return Mean(column)
-
-
-def min_(column: str) -> Min:
-    """The least value of a column over a window."""
-    return Min(column)
-
-
-def max_(column: str) -> Max:
-    """The largest value of a column over a window."""
-    return Max(column)

@@ -127,6 +127,13 @@ class Sample(Node):
     needs = Order.INDEX
     gives = Order.INDEX
 
+    def check(self) -> None:
+        """A fill is a fill."""
+        if self.fill is not None and not isinstance(self.fill, Fill):
+            raise ParameterError(
+                f"sample: fill must be a fill, got {self.fill!r}", hint='hp.last("5s") or hp.linear(max_gap="5s")'
+            )
+
     def output_type(self, x: SignalType) -> UniformType:
         """A grid for all keys."""
         dtype = self.fill.dtype(x.dtype) if self.fill else x.dtype

@@ -1,0 +1,45 @@
+"""Lifetimes: when events are alive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hydrophone.handles.query import Query
+from hydrophone.ops.lifetimes import Alter, Chop, Clip, Extend, PointAtEnd, Shift, Stitch
+from hydrophone.time import Duration
+from hydrophone.time import duration as nanoseconds
+
+if TYPE_CHECKING:
+    from hydrophone.handles.stream import Stream
+
+
+class Lifetimes(Query):
+    """Methods of `Stream`."""
+
+    def shift(self, by: Duration) -> Stream:
+        """Events so much later (earlier, if negative)."""
+        return self._then(Shift, by=nanoseconds(by))
+
+    def clip(self, most: Duration) -> Stream:
+        """Lifetimes of at most `most`: longer ones end earlier."""
+        return self._then(Clip, most=nanoseconds(most))
+
+    def extend(self, by: Duration) -> Stream:
+        """Lifetimes that end so much later; points become lifetimes."""
+        return self._then(Extend, by=nanoseconds(by))
+
+    def alter(self, duration: Duration) -> Stream:
+        """Lifetimes of this duration, whatever they were."""
+        return self._then(Alter, duration=nanoseconds(duration))
+
+    def point_at_end(self) -> Stream:
+        """A point at the end of every lifetime: the first instant at which it is over."""
+        return self._then(PointAtEnd)
+
+    def chop(self, every: Duration, *, offset: Duration = 0) -> Stream:
+        """Lifetimes cut at multiples of `every`, so that no event lasts longer."""
+        return self._then(Chop, every=nanoseconds(every), offset=nanoseconds(offset))
+
+    def stitch(self) -> Stream:
+        """Events with equal payload whose lifetimes touch or overlap, as one."""
+        return self._then(Stitch)

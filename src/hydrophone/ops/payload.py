@@ -1,0 +1,48 @@
+"""Payloads that are equal: a number for every row of some tables, equal where all columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Events, Ints
+
+
+def codes(batches: Sequence[Events], slots: int) -> list[Ints]:
+    """For every row a number that stands for its slot and payload, the same in all batches and in the order of slots.
+
+    Null equals null and NaN equals NaN; -0.0 and 0.0 are two values.
+
+    Examples
+    --------
+    >>> rows = Events(np.array([0, 0, 1]), np.array([1, 2, 3]), None, pa.table({"v": [5.0, 5.0, 5.0]}))
+    >>> codes([rows], 2)
+    [array([0, 0, 1])]
+    """
+    code: Ints = np.concatenate([b.slot for b in batches])
+    tables = [b.columns for b in batches]
+    for i in range(tables[0].num_columns):
+        for column in _parts(
+            pa.chunked_array([c for t in tables for c in t.column(i).chunks], tables[0].field(i).type)
+        ):
+            encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+            if isinstance(encoded, pa.ChunkedArray):
+                encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], encoded.type)
+            index = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            code = np.unique(code * max(len(encoded.dictionary), 1) + index, return_inverse=True)[1].astype(np.int64)
+    return [*np.split(code, np.cumsum([len(b) for b in batches])[:-1])]
+
+
+def _parts(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
+    """Columns that can be told apart by their values."""
+    if pa.types.is_struct(column.type):
+        yield pc.is_null(column)
+        for i in range(column.type.num_fields):
+            yield from _parts(pc.struct_field(column, [i]))
+    elif pa.types.is_nested(column.type):
+        yield pa.chunked_array([pa.array([str(v) for v in column.to_pylist()], pa.string())])
+    else:
+        yield column

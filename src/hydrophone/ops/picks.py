@@ -1,0 +1,229 @@
+"""Aggregates that look at the values themselves: the first and last, the largest, how many different ones, quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Events, Ints, Mask
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.ops import sampling
+from hydrophone.ops.place import in_order
+from hydrophone.ops.summaries import Aggregate, Values
+from hydrophone.plan.types import StreamType
+from hydrophone.time import Duration, duration
+
+
+@dataclass(frozen=True)
+class Pick(Aggregate):
+    """An aggregate that keeps rows: values of its column in order, each with its group.
+
+    Nulls never come here. Values are ordered by (start, value) where `timed`, else by value; NaN is larger than all numbers.
+    """
+
+    timed: ClassVar[bool] = False
+
+    def keep(self, column: pa.Array, first: Ints, stop: Ints) -> Mask | None:
+        """Which rows of groups in order a later answer can still need; None: all."""
+        return None
+
+    def chosen(self, column: pa.Array, first: Ints, stop: Ints) -> pa.Array:
+        """The answer for every group of rows ``first[i] .. stop[i] - 1``, which may be empty."""
+        raise NotImplementedError
+
+    def _at(self, column: pa.Array, rows: Ints, there: Mask) -> pa.Array:
+        return column.take(pa.array(np.where(there, rows, 0), mask=~there))
+
+
+@dataclass(frozen=True)
+class First(Pick):
+    """The value of the event that starts first; of those that start together the least value; null where none has a value."""
+
+    timed = True
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """That of the column."""
+        return x.column(self.column, type(self).__name__.lower()).type
+
+    def keep(self, column: pa.Array, first: Ints, stop: Ints) -> Mask:
+        """The first."""
+        return _mask(len(column), first[stop > first])
+
+    def chosen(self, column: pa.Array, first: Ints, stop: Ints) -> pa.Array:
+        """The first."""
+        return self._at(column, first, stop > first)
+
+
+@dataclass(frozen=True)
+class Last(First):
+    """The value of the event that starts last; of those that start together the largest value."""
+
+    def keep(self, column: pa.Array, first: Ints, stop: Ints) -> Mask:
+        """The last."""
+        return _mask(len(column), stop[stop > first] - 1)
+
+    def chosen(self, column: pa.Array, first: Ints, stop: Ints) -> pa.Array:
+        """The last."""
+        return self._at(column, stop - 1, stop > first)
+
+
+@dataclass(frozen=True)
+class DistinctCount(Pick):
+    """How many different values a column has: NaN is one value, -0.0 and 0.0 are the same, null is none."""
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """A whole number."""
+        _flat(x.column(self.column, "distinct_count"), "distinct_count")
+        return pa.int64()
+
+    def keep(self, column: pa.Array, first: Ints, stop: Ints) -> Mask:
+        """One of each."""
+        return _fresh(column, first[stop > first])
+
+    def chosen(self, column: pa.Array, first: Ints, stop: Ints) -> pa.Array:
+        """Values that differ from the one before."""
+        seen = np.concatenate([[0], np.cumsum(_fresh(column, first[stop > first]))])
+        return pa.array(seen[stop] - seen[first])
+
+
+@dataclass(frozen=True)
+class Quantile(Pick):
+    """A quantile of a column, as ``numpy.quantile``: linear between values; NaN if there is one; null where none has a value."""
+
+    q: float = 0.5
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """A float."""
+        if not 0 <= self.q <= 1:
+            raise ParameterError(f"quantile: q must be from 0 to 1, got {self.q}", hint="0.5 is the median")
+        self._number(x)
+        return pa.float64()
+
+    def chosen(self, column: pa.Array, first: Ints, stop: Ints) -> pa.Array:
+        """Between the two values around."""
+        there = stop > first
+        values: Values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        if not len(values):
+            return pa.nulls(len(first), pa.float64())
+        place = np.where(there, stop - first - 1, 0) * self.q
+        low = np.floor(place).astype(np.int64)
+        share = place - low
+        at = np.where(there, first, 0)
+        last = np.where(there, stop - 1, 0)
+        a, b = values[at + low], values[np.minimum(at + low + 1, last)]
+        with np.errstate(all="ignore"):
+            found = np.where(share < 0.5, a + (b - a) * share, b - (b - a) * (1 - share))
+        return pa.array(np.where(np.isnan(values[last]), np.nan, found), mask=~there)
+
+
+@dataclass(frozen=True)
+class TopK(Pick):
+    """The k largest values of a column as a list, the largest first; NaN is larger than all numbers; empty where none has a value."""
+
+    k: int = 1
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """A list."""
+        if self.k < 1:
+            raise ParameterError(f"top_k: k must be at least 1, got {self.k}", hint='top_k("value", 3)')
+        field = x.column(self.column, "top_k")
+        _flat(field, "top_k")
+        return pa.list_(field.type)
+
+    def keep(self, column: pa.Array, first: Ints, stop: Ints) -> Mask:
+        """The last k in order."""
+        low = np.maximum(first, stop - self.k)
+        edges = np.bincount(low, minlength=len(column) + 1) - np.bincount(stop, minlength=len(column) + 1)
+        return np.cumsum(edges)[: len(column)] > 0
+
+    def chosen(self, column: pa.Array, first: Ints, stop: Ints) -> pa.Array:
+        """The last k in order, backwards."""
+        lengths = np.minimum(stop - first, self.k)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.repeat(stop - 1 + offsets[:-1], lengths) - np.arange(offsets[-1])
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column.take(pa.array(rows)))
+
+
+def _mask(size: int, rows: Ints) -> Mask:
+    mask = np.zeros(size, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _fresh(column: pa.Array, first: Ints) -> Mask:
+    """Rows that differ from the one before, or begin a group."""
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))  # makes -0.0 plain
+    code = pc.dictionary_encode(column).indices.to_numpy(zero_copy_only=False)
+    fresh = np.concatenate([[True], code[1:] != code[:-1]])[: len(code)]
+    fresh[first] = True
+    return fresh
+
+
+def _flat(field: pa.Field, what: str) -> None:
+    if pa.types.is_nested(field.type):
+        raise SignalTypeError(f"{what}: column {field.name!r} is {field.type}, which has no order", hint="pick a part")
+
+
+def picked(pick: Pick, rows: Events, group: Ints, groups: int) -> pa.Array:
+    """The answer of a pick for every group, given rows in any order and their groups."""
+    time = rows.start if pick.timed else np.zeros(len(rows), np.int64)
+    placed = in_order(Events(group, time, None, rows.columns))
+    stop = np.cumsum(np.bincount(group, minlength=groups))
+    return pick.chosen(flat(placed), np.concatenate([[0], stop[:-1]]), stop)
+
+
+def flat(rows: Events) -> pa.Array:
+    """The column of rows that have one."""
+    column = rows.columns.column(0)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def first(column: str) -> First:
+    """The value of the event that starts first in a window; of those that start together the least value."""
+    return First(column)
+
+
+def last(
+    what: Duration | None = None, *, column: str | None = None, max_gap: Duration | None = None
+) -> Last | sampling.Last:
+    """The value of the event that starts last in a window; or, given a duration or nothing, a fill with the last value.
+
+    ``agg(close=hp.last("price"))`` names a column, ``sample("1s", fill=hp.last("5s"))`` the longest gap that is filled.
+    A column whose name reads as a duration is named by ``column=``, a gap also by ``max_gap=``. Of events that start
+    together the largest value is the last.
+
+    Examples
+    --------
+    >>> last("price").column
+    'price'
+    >>> last("5s")
+    Last(max_gap=5000000000)
+    """
+    if column is not None:
+        return Last(column)
+    if isinstance(what, str):
+        try:
+            duration(what)
+        except ParameterError:
+            return Last(what)
+    return sampling.last(what if max_gap is None else max_gap)
+
+
+def distinct_count(column: str) -> DistinctCount:
+    """How many different values a column has in a window."""
+    return DistinctCount(column)
+
+
+def quantile(column: str, q: float) -> Quantile:
+    """A quantile of a column over a window, as ``numpy.quantile``; exact, so that it keeps the values of open windows."""
+    return Quantile(column, (), float(q))
+
+
+def top_k(column: str, k: int) -> TopK:
+    """The k largest values of a column in a window as a list, the largest first."""
+    return TopK(column, (), k)

@@ -1,0 +1,236 @@
+"""Windows of time that overlap, and sessions: windows that end with silence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.aggregates import (
+    Aggregates,
+    Aggregating,
+    PaneKernel,
+    aggregate_fields,
+    check_aggregates,
+    end_name,
+    forget,
+    part_table,
+    parts_of,
+)
+from hydrophone.ops.summaries import Aggregate
+from hydrophone.plan.node import Node
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType
+from hydrophone.runs import ranges, search, stable_order
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sliding(Node):
+    """Aggregates per key over windows of `size` that begin `every` so often, from multiples of it after `offset`.
+
+    An event belongs to all windows in which it starts: ``[start, start + size)``. A window with no event gives no row.
+    Windows are given when progress passes their end. Events are gathered in panes as long as the greatest common divisor
+    of `size` and `every`, which the windows share.
+    """
+
+    size: int
+    every: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    offset: int = 0
+
+    def check(self) -> None:
+        """Positive durations and at least one aggregate."""
+        for name in ("size", "every"):
+            if getattr(self, name) <= 0:
+                raise ParameterError(
+                    f"sliding: {name} must be positive, got {getattr(self, name)}", hint='sliding("5min", every="1min")'
+                )
+        check_aggregates(self.aggregates, "sliding")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """One column per aggregate; the lifetime is the window."""
+        end = end_name(x, "sliding")
+        return StreamType(x.key, x.time, x.clock, pa.schema(aggregate_fields(self.aggregates, x, "sliding", end)), end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """A window is owned by its start and needs all events until its end."""
+        return Reach(after=self.size)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Aggregate."""
+        return SlidingKernel(self.size, self.every, self.offset, self.aggregates, x, self.type)
+
+
+class SlidingKernel(PaneKernel):
+    """Panes are held until the last window that has them was given; per key it is known up to where windows were given."""
+
+    def __init__(
+        self, size: int, every: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType
+    ) -> None:
+        super().__init__(math.gcd(size, every), offset, aggregates, kind, out)
+        self.size, self.every = size, every
+        self.given = SlotArrays(until=Field(np.int64, MIN_TIME))
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Give the windows that ended at or before the mark."""
+        mark = marks[0]
+        bound = self._next_start(mark)
+        held = self._compact()
+        if held is None or mark == MIN_TIME:
+            return (), bound
+        self.given.reserve(len(self.keys))
+        slot, start = self._due(held, mark)
+        out: tuple[Batch, ...] = ()
+        if len(slot):
+            stop = add_time(start, self.size)
+            low = search(held.slot, held.start, slot, start, "left")
+            high = search(held.slot, held.start, slot, stop, "left")
+            columns = self.results(self.folded(parts_of(held), low, high), self.picks_between(slot, start, stop))
+            out = (Events(slot, start, stop, columns),)
+        forget(self.open, lambda r: self._last_end(r.start) <= mark)
+        for _, rows in self.rows():
+            forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= mark)
+        slots = np.unique(held.slot)
+        self.given["until"][slots] = mark
+        self.given.touch(slots)
+        return out, bound
+
+    def _next_start(self, mark: int) -> int:
+        """The start of the first window that ends after the mark."""
+        if mark in (MIN_TIME, MAX_TIME):
+            return mark
+        return ((mark - self.size - self.offset) // self.every + 1) * self.every + self.offset
+
+    def _last_end(self, pane: Ints) -> Ints:
+        """The end of the last window that has a pane; before the pane if none has it."""
+        return add_time((pane - self.offset) // self.every * self.every + self.offset, self.size)
+
+    def _due(self, held: Events, mark: int) -> tuple[Ints, Ints]:
+        """Windows (slot, start) with at least one pane that end after what was given and not after the mark."""
+        last = (held.start - self.offset) // self.every
+        # The first window with the pane is the first that ends after the pane begins.
+        first = (held.start - self.size - self.offset) // self.every + 1
+        until = self.given["until"][held.slot]
+        known = until > MIN_TIME
+        ended = (np.where(known, until, 0) - self.size - self.offset) // self.every + 1
+        first = np.where(known, np.maximum(first, ended), first)
+        if mark < MAX_TIME:
+            last = np.minimum(last, (mark - self.size - self.offset) // self.every)
+        counts = np.maximum(last - first + 1, 0)
+        slot, number = np.repeat(held.slot, counts), ranges(first, counts)
+        order = stable_order(slot, number)
+        if order is not None:
+            slot, number = slot[order], number[order]
+        fresh = np.concatenate([[True], (slot[1:] != slot[:-1]) | (number[1:] != number[:-1])])[: len(slot)]
+        return slot[fresh], number[fresh] * self.every + self.offset
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Session(Node):
+    """Aggregates per key and session: events that follow each other with less than `gap` between them.
+
+    The distance is that from the last instant of the lifetimes so far to the next start. A session lasts from the first
+    start to the last end and is given when progress says that nothing can join it.
+    """
+
+    gap: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+    def check(self) -> None:
+        """A positive gap and at least one aggregate."""
+        if not 0 < self.gap < MAX_TIME:
+            raise ParameterError(f"session: gap must be positive, got {self.gap}", hint='session("30min")')
+        check_aggregates(self.aggregates, "session")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """One column per aggregate; the lifetime is the session."""
+        end = end_name(x, "session")
+        return StreamType(x.key, x.time, x.clock, pa.schema(aggregate_fields(self.aggregates, x, "session", end)), end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """As far as a session can last."""
+        return Reach.unbounded("session: it may go on for ever")
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Aggregate."""
+        return SessionKernel(self.gap, self.aggregates, x, self.type)
+
+
+class SessionKernel(Aggregating):
+    """Open sessions, and pieces of them, are held with their parts."""
+
+    def __init__(self, gap: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
+        super().__init__(aggregates, kind, out)
+        self.gap = gap
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Add pieces."""
+        assert isinstance(batch, Events)
+        if len(batch):
+            self.open.add(self._joined(Events(batch.slot, batch.start, batch.stop, part_table(self.parts(batch)))))
+            self.pick_rows(batch, batch.start)
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Give the sessions that nothing can join."""
+        mark, held = marks[0], self.open.all()
+        if held is None:
+            return (), mark
+        held = self._joined(held)
+        self.open.replace(held, np.zeros(0, np.int64))
+        done = add_time(held.stop - 1, self.gap) <= mark
+        out: tuple[Batch, ...] = ()
+        if done.any():
+            ended = self.open.take(done)
+            columns = self.results(parts_of(ended), self.picks_between(ended.slot, ended.start, ended.stop))
+            out = (Events(ended.slot, ended.start, ended.stop, columns),)
+            for _, rows in self.rows():
+                forget(rows, lambda r: _inside(r, ended))
+        rest = self.open.all()
+        return out, mark if rest is None or mark == MAX_TIME else min(mark, int(rest.start.min()))
+
+    def _joined(self, pieces: Events) -> Events:
+        """One piece where they are nearer than the gap, ordered by (slot, start)."""
+        order = stable_order(pieces.slot, pieces.start)
+        if order is not None:
+            pieces = pieces.select(order)
+        first = joined_starts(pieces.slot, pieces.start, add_time(pieces.stop - 1, self.gap - 1))
+        if len(first) == len(pieces):
+            return pieces
+        stop = np.append(first[1:], len(pieces))
+        parts = self.folded(parts_of(pieces), first, stop)
+        return Events(
+            pieces.slot[first], pieces.start[first], np.maximum.reduceat(pieces.stop, first), part_table(parts)
+        )
+
+
+def _inside(rows: Events, ended: Events) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Rows that start within one of some lifetimes, which are in order and do not overlap."""
+    at = search(ended.slot, ended.start, rows.slot, rows.start, "right") - 1
+    safe = np.maximum(at, 0)
+    return (at >= 0) & (ended.slot[safe] == rows.slot) & (rows.start < ended.stop[safe])
+
+
+@numba.njit(cache=True, nogil=True)
+def joined_starts(slot, start, until):  # type: ignore[no-untyped-def]
+    """Where a chain begins: rows of a slot that start after the `until` of all rows before (in order of slot and start)."""
+    out = np.empty(len(slot), np.int64)
+    n = 0
+    largest = 0
+    for i in range(len(slot)):
+        if i == 0 or slot[i] != slot[i - 1] or start[i] > largest:
+            out[n] = i
+            n += 1
+            largest = until[i]
+        else:
+            largest = max(largest, until[i])
+    return out[:n].copy()

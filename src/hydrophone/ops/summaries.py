@@ -1,0 +1,369 @@
+"""Aggregates that are built from parts: what is kept of many events is a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hydrophone.batch import Ints, Mask
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.plan.types import StreamType
+
+Values = npt.NDArray[Any]
+Parts = list[Values]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A function of many events that can be built from parts: the parts of two sets of events merge into those of their union.
+
+    Floats are summed as they come, so that another order of arrival changes a result by rounding only: for n events
+    by at most n times 2**-53 of the sum of their magnitudes.
+
+    Attributes
+    ----------
+    column : the payload column, or "" where none is needed
+    merge : for each part the ufunc that merges it; none where `merged` knows more
+    """
+
+    column: str = ""
+
+    merge: tuple[np.ufunc, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many parts there are."""
+        return len(self.merge)
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """Type of the result."""
+        raise NotImplementedError
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """The parts of every single event; nulls are not `valid`."""
+        raise NotImplementedError
+
+    def merged(self, a: Parts, b: Parts) -> Parts:
+        """The parts of many unions at once, row by row."""
+        return [m(x, y) for m, x, y in zip(self.merge, a, b, strict=True)]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """The answer from merged parts."""
+        raise NotImplementedError
+
+    def _number(self, x: StreamType, what: str = "") -> pa.DataType:
+        what = what or type(self).__name__.lower()
+        kind = x.column(self.column, what).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise SignalTypeError(f"{what}: column {self.column!r} is {kind}, not a number")
+        return kind
+
+
+@dataclass(frozen=True)
+class Count(Aggregate):
+    """How many events, or how many that have a value in `column`."""
+
+    merge: tuple[np.ufunc, ...] = (np.add,)
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """A whole number."""
+        if self.column:
+            x.column(self.column, "count")
+        return pa.int64()
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """One each."""
+        return [valid.astype(np.int64)]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """The count."""
+        return pa.array(parts[0])
+
+
+@dataclass(frozen=True)
+class Sum(Aggregate):
+    """The sum of a column; integers stay integers; null where no event has a value."""
+
+    merge: tuple[np.ufunc, ...] = (np.add, np.add)
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """Wide enough."""
+        return pa.int64() if pa.types.is_integer(self._number(x)) else pa.float64()
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """Value and count."""
+        wide = np.int64 if values.dtype.kind in "iu" else np.float64
+        return [np.where(valid, values, 0).astype(wide), valid.astype(np.int64)]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """The sum."""
+        return pa.array(parts[0], mask=parts[1] == 0)
+
+
+@dataclass(frozen=True)
+class Mean(Aggregate):
+    """The mean of a column; null where no event has a value."""
+
+    merge: tuple[np.ufunc, ...] = (np.add, np.add)
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """A float."""
+        self._number(x)
+        return pa.float64()
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """Value and count."""
+        return [np.where(valid, values, 0).astype(np.float64), valid.astype(np.int64)]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """Sum over count."""
+        return pa.array(parts[0] / np.maximum(parts[1], 1), mask=parts[1] == 0)
+
+
+@dataclass(frozen=True)
+class Extreme(Aggregate):
+    """Least or largest value of a column; NaN wins over numbers; null where no event has a value."""
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """That of the column."""
+        return self._number(x)
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """Value, with nulls at the losing end, and count."""
+        limits = np.finfo(values.dtype) if values.dtype.kind == "f" else np.iinfo(values.dtype)
+        largest = self.merge[0] is np.minimum
+        loser = (
+            (np.inf if largest else -np.inf) if values.dtype.kind == "f" else (limits.max if largest else limits.min)
+        )
+        # Adding zero makes -0.0 plain: which of the two zeros wins would depend on the order of arrival.
+        chosen = np.where(valid, values, np.asarray(loser, values.dtype)) + values.dtype.type(0)
+        return [chosen, valid.astype(np.int64)]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """The extreme."""
+        return pa.array(parts[0], mask=parts[1] == 0)
+
+
+@dataclass(frozen=True)
+class Min(Extreme):
+    """The least value of a column."""
+
+    merge: tuple[np.ufunc, ...] = (np.minimum, np.add)
+
+
+@dataclass(frozen=True)
+class Max(Extreme):
+    """The largest value of a column."""
+
+    merge: tuple[np.ufunc, ...] = (np.maximum, np.add)
+
+
+@dataclass(frozen=True)
+class Variance(Aggregate):
+    """The variance of a column, or with `root` the standard deviation; null where no more than `ddof` events have a value.
+
+    Means and squared distances from them merge as Chan, Golub and LeVeque do it, so that a large mean costs no digits.
+    """
+
+    ddof: int = 0
+    root: bool = False
+
+    @property
+    def width(self) -> int:
+        """Count, mean, sum of squared distances from it."""
+        return 3
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """A float."""
+        self._number(x, "std" if self.root else "variance")
+        if self.ddof < 0:
+            raise ParameterError(f"variance: ddof must not be negative, got {self.ddof}", hint="0, or 1 for a sample")
+        return pa.float64()
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """A single value is its own mean."""
+        mean = np.where(valid, values, 0).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            return [valid.astype(np.int64), mean, mean - mean]  # NaN where the value is not finite
+
+    def merged(self, a: Parts, b: Parts) -> Parts:
+        """Means move by their share."""
+        n = a[0] + b[0]
+        share = b[0] / np.maximum(n, 1)
+        off = b[1] - a[1]
+        mean, squares = a[1] + off * share, a[2] + b[2] + off * off * share * a[0]
+        alone, other = b[0] == 0, a[0] == 0  # infinities must not meet the zeros of an empty side
+        mean = np.where(alone, a[1], np.where(other, b[1], mean))
+        return [n, mean, np.where(alone, a[2], np.where(other, b[2], squares))]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """The mean squared distance, or its root."""
+        free = parts[0] - self.ddof
+        found = parts[2] / np.maximum(free, 1)
+        return pa.array(np.sqrt(found) if self.root else found, mask=free <= 0)
+
+
+@dataclass(frozen=True)
+class Custom(Aggregate):
+    """An aggregate of the user's own; see `aggregate`."""
+
+    create: Callable[[int], Values] = np.zeros
+    add: Callable[[Values, Values], Values] = np.add
+    join: Callable[[Values, Values], Values] = np.add
+    finish: Callable[[Values], Values] = np.asarray
+
+    @property
+    def width(self) -> int:
+        """The numbers of a state, and how many events have a value."""
+        return int(np.asarray(self.create(1)).size) + 1
+
+    def output_type(self, x: StreamType) -> pa.DataType:
+        """What `result` gives for a fresh state."""
+        self._number(x, "aggregate")
+        fresh = np.asarray(self.create(2))
+        if fresh.ndim not in (1, 2) or len(fresh) != 2 or fresh.dtype.kind not in "iufb":
+            raise ParameterError(
+                f"aggregate: create(2) must give an array with two rows of numbers, got {fresh.dtype} of shape {fresh.shape}",
+                hint="create=lambda n: np.zeros(n), or np.zeros((n, 3)) for a state of three numbers",
+            )
+        for what, made in (("add", self.add(fresh, np.zeros(2))), ("merge", self.join(fresh, fresh))):
+            if np.shape(made) != fresh.shape:
+                raise ParameterError(
+                    f"aggregate: {what} must give states of shape {fresh.shape}, got {np.shape(made)}",
+                    hint="all functions work on many states at once, one per row",
+                )
+        found = np.asarray(self.finish(fresh))
+        if found.shape != (2,):
+            raise ParameterError(
+                f"aggregate: result must give one number per state, got shape {found.shape} for two states",
+                hint="reduce over the last axis",
+            )
+        return pa.from_numpy_dtype(found.dtype)
+
+    def parts(self, values: Values, valid: Mask) -> Parts:
+        """Every event in a state of its own; a null leaves it fresh."""
+        fresh = np.asarray(self.create(len(values)))
+        added = np.asarray(self.add(fresh.copy(), np.where(valid, values, 0)))
+        there = valid if fresh.ndim == 1 else valid[:, None]
+        return [*self._columns(np.where(there, added, fresh)), valid.astype(np.int64)]
+
+    def merged(self, a: Parts, b: Parts) -> Parts:
+        """The user's merge; counts add up."""
+        rows = len(a[0])
+        joined = np.asarray(self.join(self._states(a[:-1], rows), self._states(b[:-1], rows)))
+        return [*self._columns(joined), a[-1] + b[-1]]
+
+    def result(self, parts: Parts) -> pa.Array:
+        """The user's result; null where no event has a value."""
+        return pa.array(np.asarray(self.finish(self._states(parts[:-1], len(parts[0])))), mask=parts[-1] == 0)
+
+    @staticmethod
+    def _columns(states: Values) -> Parts:
+        return list(np.ascontiguousarray(states.reshape(len(states), -1).T))
+
+    def _states(self, columns: Parts, rows: int) -> Values:
+        like = np.asarray(self.create(1))
+        return np.stack(columns, axis=1).reshape(rows, *like.shape[1:]).astype(like.dtype, copy=False)
+
+
+def fold(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints) -> Parts:
+    """The merged parts of the rows ``first[i] .. stop[i] - 1`` (at least one) for every i; stretches may overlap.
+
+    Rows merge by doubling: a stretch of n rows costs log2(n) steps, and what stretches share is merged once.
+
+    Examples
+    --------
+    >>> fold(Count(), [np.array([1, 1, 1, 1])], np.array([0, 1]), np.array([3, 4]))
+    [array([3, 3])]
+    """
+    with np.errstate(all="ignore"):
+        if aggregate.merge and (first[1:] == stop[:-1]).all() and stop[-1:] == [len(parts[0])]:
+            return [m.reduceat(p, first) for m, p in zip(aggregate.merge, parts, strict=True)]
+        lengths, at, step = stop - first, first.copy(), 1
+        done, out = np.zeros(len(first), np.bool_), [p[first] for p in parts]
+        while True:
+            takes = (lengths & step) > 0
+            rows, more = np.flatnonzero(takes & done), np.flatnonzero(takes & ~done)
+            if len(rows):
+                both = aggregate.merged([o[rows] for o in out], [p[at[rows]] for p in parts])
+                out = [_put(o, rows, m) for o, m in zip(out, both, strict=True)]
+            if len(more):
+                out = [_put(o, more, p[at[more]]) for o, p in zip(out, parts, strict=True)]
+            done |= takes
+            at[takes] += step
+            step *= 2
+            if not (lengths >= step).any():
+                return out
+            parts = aggregate.merged([p[: -step // 2] for p in parts], [p[step // 2 :] for p in parts])
+
+
+def _put(into: Values, rows: Ints, values: Values) -> Values:
+    into[rows] = values
+    return into
+
+
+def count(column: str = "") -> Count:
+    """How many events a window holds, or how many that have a value in a column."""
+    return Count(column)
+
+
+def sum_(column: str) -> Sum:
+    """The sum of a column over a window."""
+    return Sum(column)
+
+
+def mean(column: str) -> Mean:
+    """The mean of a column over a window."""
+    return Mean(column)
+
+
+def min_(column: str) -> Min:
+    """The least value of a column over a window."""
+    return Min(column)
+
+
+def max_(column: str) -> Max:
+    """The largest value of a column over a window."""
+    return Max(column)
+
+
+def variance(column: str, *, ddof: int = 0) -> Variance:
+    """The variance of a column over a window, as ``numpy.var``."""
+    return Variance(column, (), ddof)
+
+
+def std(column: str, *, ddof: int = 0) -> Variance:
+    """The standard deviation of a column over a window, as ``numpy.std``."""
+    return Variance(column, (), ddof, root=True)
+
+
+def aggregate(
+    column: str,
+    *,
+    create: Callable[[int], Values],
+    add: Callable[[Values, Values], Values],
+    merge: Callable[[Values, Values], Values],
+    result: Callable[[Values], Values],
+) -> Custom:
+    """An aggregate of one's own. Every function works on many states at once, a row each.
+
+    Parameters
+    ----------
+    column : a column of numbers
+    create : ``create(n)`` gives n fresh states: an array of n numbers, or of n rows of numbers
+    add : ``add(states, values)`` adds one value to each state
+    merge : ``merge(a, b)`` merges states pairwise; a fresh state changes nothing, and neither order nor grouping matters
+    result : ``result(states)`` gives one number per state
+
+    Examples
+    --------
+    >>> product = aggregate("v", create=np.ones, add=np.multiply, merge=np.multiply, result=np.asarray)
+    >>> [p.tolist() for p in product.parts(np.array([2.0, 3.0]), np.array([True, False]))]
+    [[2.0, 1.0], [1, 0]]
+    """
+    return Custom(column, (), create, add, merge, result)

@@ -1,0 +1,96 @@
+"""What a user can get wrong with temporal relations: refused when the query is built, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hydrophone as hp
+from hydrophone.errors import HydrophoneError, ParameterError, SignalTypeError
+
+
+def points(**columns: Any) -> hp.Stream:
+    table = pa.table({"k": ["a", "a", "b"], "t": [0, 10, 20], "v": [1.0, 2.0, 3.0], "s": ["x", "y", "z"], **columns})
+    return hp.from_arrow(table, key="k", time="t")
+
+
+def lives() -> hp.Stream:
+    return hp.from_arrow(pa.table({"k": ["a"], "t": [0], "e": [5], "v": [1.0]}), key="k", time="t", end="e")
+
+
+def _custom(**changed: Any) -> Any:
+    how = {"create": np.zeros, "add": np.add, "merge": np.add, "result": np.asarray}
+    return hp.aggregate("v", **{**how, **changed})
+
+
+BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]]] = [
+    (
+        "sliding-size",
+        ParameterError,
+        lambda: points().sliding(0, every=1).agg(n=hp.count()),
+        ("size must be positive",),
+    ),
+    ("sliding-every", ParameterError, lambda: points().sliding(5, every=-1).agg(n=hp.count()), ("every must be",)),
+    ("sliding-nothing", ParameterError, lambda: points().sliding(5, every=1).agg(), ("at least one aggregate",)),
+    ("session-gap", ParameterError, lambda: points().session(0).agg(n=hp.count()), ("session: gap must be positive",)),
+    ("agg-fill", ParameterError, lambda: points().tumble(5).agg(n=hp.last("5s")), ("'n' must be an aggregate", "Last")),
+    ("agg-taken", ParameterError, lambda: points().session(5).agg(k=hp.count()), ("the name 'k' is taken",)),
+    ("agg-end-taken", ParameterError, lambda: points().session(5).agg(end=hp.count()), ("the name 'end' is taken",)),
+    (
+        "fill-column",
+        ParameterError,
+        lambda: points().signal("v").sample(1, fill=hp.last("v")),
+        ("fill must be a fill",),
+    ),
+    ("std-text", SignalTypeError, lambda: points().tumble(5).agg(n=hp.std("s")), ("std: column 's' is string",)),
+    ("variance-ddof", ParameterError, lambda: points().tumble(5).agg(n=hp.variance("v", ddof=-1)), ("ddof",)),
+    ("first-unknown", ParameterError, lambda: points().tumble(5).agg(n=hp.first("x")), ("first: no column 'x'",)),
+    ("quantile-range", ParameterError, lambda: points().tumble(5).agg(n=hp.quantile("v", 1.5)), ("q must be from 0",)),
+    ("quantile-nan", ParameterError, lambda: points().tumble(5).agg(n=hp.quantile("v", np.nan)), ("q must be from 0",)),
+    ("top-k", ParameterError, lambda: points().tumble(5).agg(n=hp.top_k("v", 0)), ("k must be at least 1",)),
+    (
+        "distinct-list",
+        SignalTypeError,
+        lambda: points(w=[[1], [2], [3]]).tumble(5).agg(n=hp.distinct_count("w")),
+        ("distinct_count: column 'w' is list",),
+    ),
+    (
+        "aggregate-create",
+        ParameterError,
+        lambda: points().tumble(5).agg(n=_custom(create=lambda n: np.zeros(1))),
+        ("create(2) must give an array with two rows",),
+    ),
+    (
+        "aggregate-merge",
+        ParameterError,
+        lambda: points().tumble(5).agg(n=_custom(merge=lambda a, b: (a + b).sum())),
+        ("merge must give states of shape (2,)",),
+    ),
+    (
+        "aggregate-result",
+        ParameterError,
+        lambda: points().tumble(5).agg(n=_custom(result=lambda s: s.sum())),
+        ("result must give one number per state",),
+    ),
+    ("clip", ParameterError, lambda: lives().clip(0), ("clip: the longest lifetime must be positive, got 0",)),
+    ("extend", ParameterError, lambda: lives().extend("-1s"), ("extend: by must be positive",)),
+    ("alter", ParameterError, lambda: lives().alter(0), ("alter: duration must be positive",)),
+    ("chop", ParameterError, lambda: lives().chop(0), ("chop: every must be positive",)),
+    ("extend-end", ParameterError, lambda: points(end=[1, 2, 3]).extend(1), ("lifetimes end in a column 'end'",)),
+]
+
+
+@pytest.mark.parametrize(("kind", "does", "says"), [b[1:] for b in BUILT], ids=[b[0] for b in BUILT])
+def test_a_wrong_query_is_refused(kind: type[HydrophoneError], does: Callable[[], Any], says: tuple[str, ...]) -> None:
+    with pytest.raises(kind) as caught:
+        does()
+    error = caught.value
+    assert type(error) is kind
+    for part in says:
+        assert part in str(error), f"{part!r} is not in: {error}"
+    assert error.where is not None and error.where.startswith("test_bad_relations.py:")
+    assert error.hint or "no column" in str(error) or kind is SignalTypeError, f"no hint: {error}"
