@@ -264,8 +264,8 @@ def test_a_wrong_query_is_refused_when_it_is_built(name: str, kind: Any, does: A
         (ParameterError, lambda: source().signal("v").sample("-5ms"), "period"),
         (ParameterError, lambda: source().signal("v").sample("5 parsecs"), "cannot read '5 parsecs'"),
         (ParameterError, lambda: hp.linear(max_gap=0), "max_gap must be positive, got 0"),
-        (ParameterError, lambda: hp.last(max_gap="-1s"), "max_gap must be positive, got '-1s'"),
-        (ParameterError, lambda: hp.delayed("-1s"), "delay must be positive"),
+        (ParameterError, lambda: hp.hold(max_gap="-1s"), "max_gap must be positive, got '-1s'"),
+        (ParameterError, lambda: hp.delayed("-1s"), "delay must not be negative"),
         (ParameterError, lambda: hp.ordered(idle="0s"), "idle must be positive"),
         (ParameterError, lambda: signal().fir([1.0], missing="skip"), "'zero', 'drop', 'reset', got 'skip'"),
         (ParameterError, lambda: signal().window(4, missing="reset"), "'drop', 'zero', got 'reset'"),
@@ -339,7 +339,7 @@ def test_a_lifetime_must_not_be_empty() -> None:
 
 def test_null_values_are_no_readings_and_nan_is_one() -> None:
     stream = source(k=["a"] * 3, v=pa.array([1.0, None, float("nan")]))
-    values = stream.signal("v").sample(10, fill=hp.last(5)).to_arrow()["value"].to_numpy()
+    values = stream.signal("v").sample(10, fill=hp.hold(5)).to_arrow()["value"].to_numpy()
     assert values[0] == 1.0 and np.isnan(values[1]) and len(values) == 2
 
 

@@ -37,7 +37,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("sliding-every", ParameterError, lambda: points().sliding(5, every=-1).agg(n=hp.count()), ("every must be",)),
     ("sliding-nothing", ParameterError, lambda: points().sliding(5, every=1).agg(), ("at least one aggregate",)),
     ("session-gap", ParameterError, lambda: points().session(0).agg(n=hp.count()), ("session: gap must be positive",)),
-    ("agg-fill", ParameterError, lambda: points().tumble(5).agg(n=hp.last("5s")), ("'n' must be an aggregate", "Last")),
+    ("agg-fill", ParameterError, lambda: points().tumble(5).agg(n=hp.hold("5s")), ("'n' must be an aggregate", "Hold")),
     ("agg-taken", ParameterError, lambda: points().session(5).agg(k=hp.count()), ("the name 'k' is taken",)),
     ("agg-end-taken", ParameterError, lambda: points().session(5).agg(end=hp.count()), ("the name 'end' is taken",)),
     (

@@ -17,7 +17,7 @@ from hydrophone.expr import col, lit, when
 from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
 from hydrophone.ops.functions import function
 from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
-from hydrophone.ops.sampling import linear
+from hydrophone.ops.sampling import hold, linear
 from hydrophone.ops.summaries import aggregate, count, mean, std, variance
 from hydrophone.ops.summaries import max_ as max
 from hydrophone.ops.summaries import min_ as min
@@ -62,6 +62,7 @@ __all__ = [
     "from_segments",
     "from_spark",
     "function",
+    "hold",
     "last",
     "late",
     "linear",

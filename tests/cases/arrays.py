@@ -116,7 +116,7 @@ def _vector_mean() -> Case:
         "rolling-mean-vectors",
         Rolling,
         {"x": _vectors()},
-        lambda s: s["x"].signal("v", "w").sample(9, fill=hp.last(30)).mean(3, hop=2),
+        lambda s: s["x"].signal("v", "w").sample(9, fill=hp.hold(30)).mean(3, hop=2),
         expected,
         1e-12,
         _SUMS,
@@ -268,7 +268,7 @@ CASES = [
         tolerance=1e-12,
     ),
     window(
-        "convolve",
+        "convolve-windows",
         ROUGH,
         4,
         2,
@@ -293,7 +293,7 @@ CASES = [
     window("top-k-rough", ROUGH, 5, 3, node=TopK, then=lambda w: w.top_k(3), array=lambda a: top(a, 3)),
     window("trim-peak", ROUGH, 5, 3, node=TrimPeak, then=lambda w: w.trim_peak(1), array=trimmed),
     window(
-        "select",
+        "select-values",
         data.beats(206, value=data.whole),
         6,
         4,

@@ -57,7 +57,7 @@ def case(
     tolerance: float | None = None,
 ) -> Case:
     def query(s: Mapping[str, Any]) -> Any:
-        policy = None if fill is None else (hp.last if fill == "last" else hp.linear)(gap)
+        policy = None if fill is None else (hp.hold if fill == "last" else hp.linear)(gap)
         return s["x"].signal(*columns).sample(period if spacing is None else spacing, offset=origin, fill=policy)
 
     def expected(inputs: Mapping[str, Source]) -> list[Row]:
@@ -205,7 +205,7 @@ CASES = [
         "channel",
         Channel,
         {"x": _vectors()},
-        lambda s: s["x"].signal("v", "w").sample(9, fill=hp.last(30)).channel(1),
+        lambda s: s["x"].signal("v", "w").sample(9, fill=hp.hold(30)).channel(1),
         lambda i: [
             (*r[:2], r[3]) for r in sample_rows(sampled(i["x"], 9, fill="last", gap=30, columns=("v", "w")), grid(9))
         ],

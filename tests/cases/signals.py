@@ -101,7 +101,7 @@ def _with_past() -> Case:
 
 def _vector_and_scalar() -> Case:
     def query(s: Mapping[str, Any]) -> Any:
-        return s["a"].signal("v", "w").sample(1) * s["b"].signal("v").sample(1, fill=hp.last(40))
+        return s["a"].signal("v", "w").sample(1) * s["b"].signal("v").sample(1, fill=hp.hold(40))
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
         x, y = sampled(i["a"], 1, columns=("v", "w")), sampled(i["b"], 1, fill="last", gap=40)

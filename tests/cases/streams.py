@@ -200,7 +200,7 @@ CASES = [
         "where-of-signal",
         Where,
         {"x": data.points(73)},
-        lambda s: s["x"].signal("v").where(hp.col("v") > 0).sample(9, fill=hp.last(50)),
+        lambda s: s["x"].signal("v").where(hp.col("v") > 0).sample(9, fill=hp.hold(50)),
         lambda i: sample_rows(
             {
                 k: oracles.sample([e for e in es if e.payload["v"] > 0], lambda e: e.payload["v"], grid(9), "last", 50)
@@ -258,14 +258,14 @@ CASES = [
         "events-of-vectors",
         ToEvents,
         {"x": _vectors()},
-        lambda s: s["x"].signal("v", "w").sample(9, fill=hp.last(30)).events("c"),
+        lambda s: s["x"].signal("v", "w").sample(9, fill=hp.hold(30)).events("c"),
         lambda i: sample_rows(sampled(i["x"], 9, fill="last", gap=30, columns=("v", "w")), grid(9)),
     ),
     Case(
         "events-and-back",
         ToEvents,
         {"x": data.beats(76)},
-        lambda s: s["x"].signal("v").sample(10).events("u").signal("u").sample(5, fill=hp.last(20)),
+        lambda s: s["x"].signal("v").sample(10).events("u").signal("u").sample(5, fill=hp.hold(20)),
         lambda i: sample_rows(
             {
                 k: oracles.sample(

@@ -49,7 +49,7 @@ PARTS = {
 }
 PICKS = {
     "first": hp.first,
-    "last": lambda c: hp.last(column=c),
+    "last": lambda c: hp.last(c),
     "distinct": hp.distinct_count,
     "median": lambda c: hp.quantile(c, 0.5),
     "low": lambda c: hp.quantile(c, 0.05),

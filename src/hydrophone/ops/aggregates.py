@@ -35,7 +35,7 @@ def check_aggregates(aggregates: Aggregates, what: str) -> None:
         if not isinstance(a, Aggregate):
             raise ParameterError(
                 f"{what}: {name!r} must be an aggregate, got {a!r}",
-                hint='agg(n=hp.count()); hp.last("5s") is a fill: name a column like a duration by hp.last(column="5s")',
+                hint="agg(n=hp.count())",
             )
 
 

@@ -11,11 +11,9 @@ import pyarrow.compute as pc
 
 from hydrophone.batch import Events, Ints, Mask
 from hydrophone.errors import ParameterError, SignalTypeError
-from hydrophone.ops import sampling
 from hydrophone.ops.place import in_order
 from hydrophone.ops.summaries import Aggregate, Values
 from hydrophone.plan.types import StreamType
-from hydrophone.time import Duration, duration
 
 
 @dataclass(frozen=True)
@@ -188,30 +186,9 @@ def first(column: str) -> First:
     return First(column)
 
 
-def last(
-    what: Duration | None = None, *, column: str | None = None, max_gap: Duration | None = None
-) -> Last | sampling.Last:
-    """The value of the event that starts last in a window; or, given a duration or nothing, a fill with the last value.
-
-    ``agg(close=hp.last("price"))`` names a column, ``sample("1s", fill=hp.last("5s"))`` the longest gap that is filled.
-    A column whose name reads as a duration is named by ``column=``, a gap also by ``max_gap=``. Of events that start
-    together the largest value is the last.
-
-    Examples
-    --------
-    >>> last("price").column
-    'price'
-    >>> last("5s")
-    Last(max_gap=5000000000)
-    """
-    if column is not None:
-        return Last(column)
-    if isinstance(what, str):
-        try:
-            duration(what)
-        except ParameterError:
-            return Last(what)
-    return sampling.last(what if max_gap is None else max_gap)
+def last(column: str) -> Last:
+    """The value of the event that starts last in a window; of those that start together the largest value."""
+    return Last(column)
 
 
 def distinct_count(column: str) -> DistinctCount:

@@ -46,7 +46,7 @@ class Fill:
 
 
 @dataclass(frozen=True)
-class Last(Fill):
+class Hold(Fill):
     """The value of the event before the beat."""
 
     @property
@@ -78,17 +78,17 @@ class Linear(Fill):
 
 
 @located
-def last(max_gap: Duration | None = None) -> Last:
+def hold(max_gap: Duration | None = None) -> Hold:
     """Fill with the last value, for at most `max_gap` after it.
 
     Without `max_gap` the last value is held until the next event, however late, and nothing follows the last event of a key.
 
     Examples
     --------
-    >>> last("5s")
-    Last(max_gap=5000000000)
+    >>> hold("5s")
+    Hold(max_gap=5000000000)
     """
-    return Last(_gap(max_gap))
+    return Hold(_gap(max_gap))
 
 
 @located
@@ -117,7 +117,7 @@ class Sample(Node):
     """Samples at the beats of a grid: inside an event its value, between events what the fill says.
 
     Start: nothing before a key's first event. Gap: where neighbours are further apart than `max_gap`, no samples.
-    End: `last` goes on for `max_gap` after the
+    End: `hold` goes on for `max_gap` after the
     last event; the other fills end with it.
     """
 
@@ -131,7 +131,7 @@ class Sample(Node):
         """A fill is a fill."""
         if self.fill is not None and not isinstance(self.fill, Fill):
             raise ParameterError(
-                f"sample: fill must be a fill, got {self.fill!r}", hint='hp.last("5s") or hp.linear(max_gap="5s")'
+                f"sample: fill must be a fill, got {self.fill!r}", hint='hp.hold("5s") or hp.linear(max_gap="5s")'
             )
 
     def output_type(self, x: SignalType) -> UniformType:
