@@ -7,7 +7,7 @@ import re
 import sys
 
 from hydrophone.bench.harness import Result, measure
-from hydrophone.bench.registry import MODULES, describe, load
+from hydrophone.bench.registry import BENCHES, describe, load
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -16,21 +16,21 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="the benchmarks")
     run = commands.add_parser("run", help="run one, or all")
-    run.add_argument("name", nargs="?", choices=[*MODULES, "all"], default="all")
+    run.add_argument("name", nargs="?", choices=[*BENCHES, "all"], default="all")
     run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
     run.add_argument("--json", action="store_true", help="one object per line")
     run.add_argument("--case", default="", metavar="REGEX", help="only the cases that match")
     options = parser.parse_args(arguments if arguments is not None else sys.argv[1:])
     if options.command == "run":
         return _run(options)
-    for name in MODULES:
+    for name in BENCHES:
         print(f"{name:20} {describe(name)}")
     return 0
 
 
 def _run(options: argparse.Namespace) -> int:
     wrong = 0
-    for name in MODULES if options.name == "all" else [options.name]:
+    for name in BENCHES if options.name == "all" else [options.name]:
         for case in load(name)(options.quick):
             if not re.search(options.case, case.name):
                 continue

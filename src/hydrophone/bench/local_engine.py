@@ -29,20 +29,20 @@ def cases(quick: bool) -> Iterator[Case]:
     for keys in (1, 100, 10_000, 100_000):
         length = 10 if keys == 100_000 else total // keys
         samples = np.random.default_rng(keys).random(keys * length)
-        signal = _signal(keys, length)
+        source = signal()
         name = f"{keys} keys of {length} samples"
         yield Case(
             f"fir, {name}",
-            partial(ours, signal.fir(TAPS), samples, keys),
+            partial(ours, source.fir(TAPS), samples, keys),
             {"flat NumPy": partial(flat_numpy.fir, samples, keys, TAPS)},
         )
         yield Case(
             f"sos, {name}",
-            partial(ours, signal.sos(SECTIONS), samples, keys),
+            partial(ours, source.sos(SECTIONS), samples, keys),
             {"flat SciPy": partial(flat_numpy.sos, samples, keys, SECTIONS)},
         )
         if length >= 256:
-            query = signal.window(256, hop=128).rfft()
+            query = source.window(256, hop=128).rfft()
             yield Case(
                 f"stft, {name}",
                 partial(ours, query, samples, keys),
@@ -57,7 +57,7 @@ def cases(quick: bool) -> Iterator[Case]:
         )
 
 
-def _signal(keys: int, length: int) -> hp.UniformSignal:
+def signal() -> hp.UniformSignal:
     """A source of segments; its one row only says the type, the samples are pushed into the pipeline directly."""
     row = pa.table({"key": [0], "start": [0], "values": [[0.0]]})
     return hp.from_segments(row, key="key", time="start", samples="values", period=PERIOD)

@@ -7,17 +7,28 @@ from collections.abc import Callable, Iterator
 
 from hydrophone.bench.harness import Case
 
-MODULES = {name: f"hydrophone.bench.{name}" for name in ("local_engine", "grouped_batch", "grouped_streaming")}
+BENCHES = {
+    "local_engine": "local_engine:cases",
+    "grouped_batch": "grouped_batch:cases",
+    "grouped_streaming": "grouped_streaming:cases",
+    "trill_q1": "trill:q1",
+    "trill_q2": "trill:q2",
+    "trill_q3": "trill:q3",
+    "trill_q5": "trill:q5",
+}
+"""By name the module and the function that makes the cases."""
 
 
 def load(name: str) -> Callable[[bool], Iterator[Case]]:
     """The function that makes a benchmark's cases; benchmarks are imported when they are run, because some need Spark."""
-    module = importlib.import_module(MODULES[name])
-    found: Callable[[bool], Iterator[Case]] = module.cases
+    module, _, function = BENCHES[name].partition(":")
+    found: Callable[[bool], Iterator[Case]] = getattr(importlib.import_module(f"hydrophone.bench.{module}"), function)
     return found
 
 
 def describe(name: str) -> str:
-    """One line on a benchmark: the first of its module's docstring."""
-    doc = importlib.import_module(MODULES[name]).__doc__ or ""
-    return doc.strip().splitlines()[0]
+    """One line on a benchmark: the first of what documents it."""
+    module, _, function = BENCHES[name].partition(":")
+    found = importlib.import_module(f"hydrophone.bench.{module}")
+    doc = (found if function == "cases" else getattr(found, function)).__doc__ or ""
+    return str(doc).strip().splitlines()[0]

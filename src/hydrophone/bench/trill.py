@@ -1,0 +1,83 @@
+"""The queries of the TrillDSP paper in this process, against flat NumPy and SciPy calls and the loop over keys that people write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.bench.harness import Case
+from hydrophone.bench.local_engine import ours, signal
+from hydrophone.bench.peers import expert_numpy, scipy_loop
+
+PATTERN = np.hanning(34)[1:-1]
+
+
+def q1(quick: bool) -> Iterator[Case]:
+    """`trill_q1`: FFT over tumbling windows of 2^4 to 2^16 samples of one signal, against one flat SciPy call."""
+    samples = _samples(1 << (20 if quick else 22))
+    for power in (4, 8, 12, 16) if quick else range(4, 17, 2):
+        size = 1 << power
+        yield Case(
+            f"fft of {size}, {len(samples)} samples",
+            partial(ours, signal().window(size).rfft(), samples, 1),
+            {"one SciPy call": partial(expert_numpy.tumbling_fft, samples, size)},
+        )
+
+
+def q2(quick: bool) -> Iterator[Case]:
+    """`trill_q2`: FIR filters of 4 to 1,024 taps over one signal, against one flat call."""
+    samples = _samples(1_000_000 if quick else 4_000_000)
+    for count in (4, 32, 256, 1024):
+        taps = np.hanning(count + 2)[1:-1]
+        yield Case(
+            f"{count} taps, {len(samples)} samples",
+            partial(ours, signal().fir(taps), samples, 1),
+            {
+                "one NumPy call": partial(expert_numpy.fir, samples, taps),
+                "one SciPy call": partial(expert_numpy.fir_by_scipy, samples, taps),
+            },
+        )
+
+
+def q3(quick: bool) -> Iterator[Case]:
+    """`trill_q3`: correlation with a pattern of 32 samples, for 100 to 1,000,000 keys."""
+    for keys in (100, 10_000) if quick else (10, 100, 1_000, 10_000, 100_000, 1_000_000):
+        samples = _samples(max(1_000_000 if quick else 4_000_000, keys * 100))
+        yield Case(
+            f"{keys} keys, {len(samples)} samples",
+            partial(ours, signal().correlate(PATTERN), samples, keys),
+            {
+                "expert NumPy": partial(expert_numpy.correlate, samples, keys, PATTERN),
+                "SciPy per key": partial(scipy_loop.correlate, samples, keys, PATTERN),
+            },
+            runs=5 if keys < 100_000 else 3,
+        )
+
+
+def q5(quick: bool) -> Iterator[Case]:
+    """`trill_q5`: overlap-add of windows of 256 samples, 100 keys, hops from 1 to 256."""
+    keys, size = 100, 256
+    for hop in (16, 64, 256) if quick else (1, 4, 16, 64, 128, 256):
+        samples = _samples(keys * (2_560 if hop < 16 else 25_600))
+        query = signal().window(size, hop=hop).rfft().map(identity).irfft().overlap_add()
+        yield Case(
+            f"hop {hop}, {keys} keys, {len(samples)} samples",
+            partial(ours, query, samples, keys),
+            {
+                "expert NumPy": partial(expert_numpy.overlap_add, samples, keys, size, hop),
+                "NumPy per window": partial(scipy_loop.overlap_add, samples, keys, size, hop),
+            },
+            runs=3,
+        )
+
+
+def identity(spectra: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+    """What the paper's query does to the spectrum."""
+    return spectra
+
+
+def _samples(count: int) -> npt.NDArray[np.float64]:
+    return np.random.default_rng(count).random(count)
