@@ -78,8 +78,8 @@ def ours(query: hp.UniformSignal | hp.Windowed, samples: npt.NDArray[np.float64]
     )
     pipeline.step(0, batch)
     pipeline.advance([Progress.end()])
-    out = [b.values for b in pipeline.drain() if not isinstance(b, Events)]
-    return summary(np.concatenate(out) if len(out) > 1 else out[0])
+    parts = [summary(b.values) for b in pipeline.drain() if not isinstance(b, Events)]
+    return [sum(column) for column in zip(*parts, strict=True)]
 
 
 def ours_count(query: hp.Stream) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +72,10 @@ class Window(Node):
         return WindowKernel(self.size, self.hop, self.missing, x)
 
 
+AT_ONCE = 1 << 17
+"""Values of all windows that are cut at a time: a megabyte of doubles."""
+
+
 class WindowKernel(Kernel):
     """The last ``size - 1`` samples per key; with ``zero`` also the next window end that the key owes."""
 
@@ -94,8 +98,7 @@ class WindowKernel(Kernel):
         stop, slot = batch.next, batch.slot
         if self.missing is Missing.ZERO:
             start, stop, at, slot = self._with_holes(batch, wide.due, wide.pad, wide.end, start, at)
-        out = self._cut(slot, start, stop, at, wide.values, batch.base)
-        return (out,) if len(out) else ()
+        return self._cut(slot, start, stop, at, wide.values, batch.base)
 
     def _with_holes(
         self, batch: Segments, due: Ints, pad: Ints, end: Ints, start: Ints, at: Ints
@@ -133,7 +136,7 @@ class WindowKernel(Kernel):
         self.owed.touch(slot)
         values = np.concatenate([self.history["tail"][slot], np.zeros_like(self.history["tail"][slot])], axis=1)
         at = np.arange(len(slot)) * values.shape[1] + self.history.size - due
-        return (self._cut(slot, start, stop, at, values.reshape(-1), base),), marks[0]
+        return self._cut(slot, start, stop, at, values.reshape(-1), base), marks[0]
 
     def idle(self, marks: Marks) -> Mask:
         """Keys that have been silent for a whole window."""
@@ -143,15 +146,30 @@ class WindowKernel(Kernel):
         """The first window end at or after an index."""
         return index + (self.size - 1 - index) % self.hop
 
-    def _cut(self, slot: Ints, start: Ints, stop: Ints, at: Ints, values: npt.NDArray[Any], base: Timebases) -> Windows:
-        """Windows that end at ``start, start + hop, …`` before `stop`; the sample of index k lies at ``at + k`` in `values`."""
+    def _cut(
+        self, slot: Ints, start: Ints, stop: Ints, at: Ints, values: npt.NDArray[Any], base: Timebases
+    ) -> Iterator[Windows]:
+        """Windows that end at ``start, start + hop, …`` before `stop`; the sample of index k lies at ``at + k`` in `values`.
+
+        A few at a time, so that what follows finds them in the cache, and overlap costs no memory.
+        """
         count = np.maximum(0, -((start - stop) // self.hop))
         which = np.repeat(np.arange(len(slot)), count)
         last = start[which] + self.hop * ranges(np.zeros(len(count), np.int64), count)
-        if len(values) < self.size:
-            return Windows(slot[which], last, np.zeros((0, self.size), values.dtype), base)
+        if not len(last):
+            return
         view = np.lib.stride_tricks.sliding_window_view(values, self.size)
-        return Windows(slot[which], last, view[at[which] + last - self.size + 1], base)
+        begin, few = at[which] + last - self.size + 1, max(1, AT_ONCE // self.size)
+        for i in range(0, len(last), few):
+            some = slice(i, i + few)
+            yield Windows(slot[which[some]], last[some], self._gathered(values, view, begin[some]), base)
+
+    def _gathered(self, values: npt.NDArray[Any], view: npt.NDArray[Any], begin: Ints) -> npt.NDArray[Any]:
+        """The windows that begin at these places; those that lie apart and evenly are not copied."""
+        if self.hop >= self.size and (np.diff(begin) == self.hop).all():
+            shape, strides = (len(begin), self.size), (self.hop * values.itemsize, values.itemsize)
+            return np.lib.stride_tricks.as_strided(values[begin[0] :], shape, strides)
+        return view[begin]
 
 
 def spectrum_dtype(values: np.dtype[Any]) -> np.dtype[Any]:
