@@ -220,14 +220,14 @@ CASES = [
         lambda x: reference.full(x, 4, lambda w: (w[-1] - w.min()) / (w.max() - w.min())),
     ),
     uniform(
-        "detrend",
+        "detrend-linear",
         Fir,
         data.beats(258, lost=0.03),
         lambda x: x.detrend(6),
         lambda x: reference.full(x, 6, lambda w: scipy.signal.detrend(w)[-1]),
     ),
     uniform(
-        "detrend-constant",
+        "detrend-mean",
         Fir,
         data.beats(258, lost=0.03, value=data.whole),
         lambda x: x.detrend(5, trend="constant"),
