@@ -106,7 +106,79 @@ BAD: dict[str, Bad] = {
     "difference-missing": (ParameterError, lambda: signal().difference(missing="reset"), "'drop', 'zero', got 'reset'"),
     "shift": (ParameterError, lambda: signal().shift("7ms"), "shift: by '7ms' is not a whole number of samples"),
     "part": (ParameterError, lambda: signal().part("phase"), "part: no part 'phase'; there are: magnitude, angle"),
+    "trigger": (
+        ParameterError,
+        lambda: signal().trigger(1, 2),
+        "trigger: off must not be above on, got on=1.0 and off=2.0",
+    ),
+    "trigger-nan": (ParameterError, lambda: signal().trigger(float("nan"), 0), "trigger: off must not be above on"),
+    "trigger-report": (ParameterError, lambda: signal().trigger(2, 1, report=0), "trigger: report must be positive"),
+    "trigger-complex": (SignalTypeError, lambda: complex_signal().trigger(2, 1), "trigger: UniformSignal(complex128"),
+    "crossings-complex": (SignalTypeError, lambda: complex_signal().zero_crossings(), "zero_crossings: UniformSignal"),
+    "crossings-name": (ParameterError, lambda: keyed("rising").zero_crossings(), "they have a column 'rising'"),
+    "peaks-distance": (
+        ParameterError,
+        lambda: signal().find_peaks(distance=0),
+        "find_peaks: distance must be at least 1",
+    ),
+    "peaks-within": (
+        ParameterError,
+        lambda: signal().find_peaks(prominence=1),
+        "prominence and within (at least 1 sample)",
+    ),
+    "peaks-nan": (ParameterError, lambda: signal().find_peaks(float("nan")), "height and prominence must be numbers"),
+    "peaks-name": (ParameterError, lambda: keyed("height").find_peaks(), "peaks have a column 'height'"),
+    "peaks-complex": (SignalTypeError, lambda: complex_signal().find_peaks(), "find_peaks: UniformSignal(complex128"),
+    "integrate-rule": (ParameterError, lambda: signal().integrate(rule="simpson"), "one of trapezoid, rectangle"),
+    "integrate-reset": (
+        ParameterError,
+        lambda: signal().integrate(reset=0),
+        "integrate: reset must be 'gap' or a positive",
+    ),
+    "ahead": (
+        ParameterError,
+        lambda: signal().fir_ahead([]),
+        "fir_ahead: taps must be a sequence of at least one number",
+    ),
+    "filtfilt-unstable": (ParameterError, lambda: signal().filtfilt([[1, 0, 0, 1, -1.5, 0]]), "the filter is unstable"),
+    "filtfilt-tolerance": (
+        ParameterError,
+        lambda: signal().filtfilt(CALM, tolerance=0),
+        "filtfilt: tolerance must be above 0",
+    ),
+    "filtfilt-long": (
+        ParameterError,
+        lambda: signal().filtfilt(LONG),
+        "filtfilt: the filter rings for more than 32,768",
+    ),
+    "hilbert-even": (
+        ParameterError,
+        lambda: signal().hilbert(64),
+        "hilbert: size must be odd and at least 3 samples, got 64",
+    ),
+    "hilbert-complex": (SignalTypeError, lambda: complex_signal().hilbert(), "hilbert: the signal is complex already"),
+    "frequency-periods": (
+        SignalTypeError,
+        lambda: segments().instantaneous_frequency(5),
+        "needs one rate for all keys",
+    ),
+    "detrend-trend": (ParameterError, lambda: signal().detrend(5, trend="cubic"), "one of 'linear', 'constant'"),
+    "detrend-size": (ParameterError, lambda: signal().detrend(1), "detrend: size must be at least 2 samples"),
+    "sta-lta": (
+        ParameterError,
+        lambda: signal().sta_lta(10, 5),
+        "sta_lta: short must be at least 1 sample and below long",
+    ),
+    "cfar-cells": (ParameterError, lambda: signal().cfar(3, cells=0), "cfar: cells must be at least 1 sample"),
+    "cfar-noise": (ParameterError, lambda: signal().cfar(3, noise="pink"), "one of 'gaussian', 'average', got 'pink'"),
+    "cfar-complex": (SignalTypeError, lambda: complex_signal().cfar(3), "has no order"),
 }
+
+CALM, LONG = [[1, 0, 0, 1, -0.5, 0]], [[1, 0, 0, 1, -0.9999, 0]]
+
+
+def keyed(name: str) -> hp.UniformSignal:
+    return hp.from_arrow(pa.table({name: ["a"], "t": [0], "v": [1.0]}), key=name, time="t").signal("v").sample(10)
 
 
 @pytest.mark.parametrize(("kind", "does", "says"), BAD.values(), ids=BAD)

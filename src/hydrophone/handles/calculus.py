@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from hydrophone.handles.lengths import rate, samples
 from hydrophone.handles.query import Query
+from hydrophone.ops.integrals import Integrate
 from hydrophone.ops.parts import Part
 from hydrophone.ops.shift import Difference, Shift
 from hydrophone.plan.types import Missing
+from hydrophone.time import Duration, duration
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -53,3 +55,10 @@ class Calculus(Query):
     def differentiate(self) -> UniformSignal:
         """The change per second since the sample before: ``numpy.diff(x) / period``, nothing after a hole."""
         return self.difference() * rate(self.node.type, "differentiate")
+
+    def integrate(self, *, reset: Duration = "gap", rule: str = "trapezoid") -> UniformSignal:
+        """The integral over time in seconds, ``"trapezoid"`` or ``"rectangle"``; it begins anew after a hole.
+
+        With a duration as `reset` it also begins anew at every multiple of it, and the query can run in slices.
+        """
+        return self._then(Integrate, every=None if reset == "gap" else duration(reset), rule=rule)

@@ -30,7 +30,7 @@ class Designs(Filters):
 
     def convolve(self, taps: Numbers, *, missing: str = "zero") -> UniformSignal:
         """``numpy.convolve(x, taps)`` as far as there are samples: the same as `fir`."""
-        return self.fir(_taps(taps, "convolve: taps"), missing=missing)
+        return self.fir(finite_taps(taps, "convolve: taps"), missing=missing)
 
     def correlate(self, pattern: Numbers, *, missing: str = "zero") -> UniformSignal:
         """The last samples times a pattern, ``y[n] = sum(conj(pattern) * x[n - len(pattern) + 1 : n + 1])``.
@@ -38,11 +38,11 @@ class Designs(Filters):
         A `fir` whose taps are the conjugate of the pattern, backwards; with ``missing="drop"`` it is
         ``numpy.correlate(x, pattern, "valid")``, each value at the sample where the pattern ends.
         """
-        return self.fir(_taps(pattern, "correlate: pattern")[::-1].conj(), missing=missing)
+        return self.fir(finite_taps(pattern, "correlate: pattern")[::-1].conj(), missing=missing)
 
     def matched_filter(self, template: Numbers, *, missing: str = "zero") -> UniformSignal:
         """`correlate` with a template of unit energy: white noise keeps its level, and the template peaks at the root of its energy."""
-        taps = _taps(template, "matched_filter: template")
+        taps = finite_taps(template, "matched_filter: template")
         norm = float(np.sqrt(np.sum(np.abs(taps) ** 2)))
         if norm == 0:
             raise ParameterError("matched_filter: template is all zero")
@@ -140,7 +140,8 @@ def _numbers(values: Any) -> tuple[Any, ...]:
     return tuple(np.atleast_1d(np.asarray(values)).ravel().tolist())
 
 
-def _taps(values: Numbers, what: str) -> np.ndarray[Any, Any]:
+def finite_taps(values: Numbers, what: str) -> np.ndarray[Any, Any]:
+    """Weights that a user gives, or an error that names them."""
     taps = np.asarray(values)
     if taps.ndim != 1 or not len(taps):
         raise ParameterError(f"{what} must be a sequence of at least one number, got an array of shape {taps.shape}")

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
-from hydrophone.handles.arithmetic import Arithmetic
-from hydrophone.handles.calculus import Calculus
-from hydrophone.handles.designs import Designs
-from hydrophone.handles.moving import MovingAggregates
+from hydrophone.handles.detectors import Detectors
 from hydrophone.handles.reductions import Rollings
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.rows import ToEvents
@@ -26,10 +23,7 @@ if TYPE_CHECKING:
 
 
 class UniformSignal(
-    Arithmetic,
-    Designs,
-    MovingAggregates,
-    Calculus,
+    Detectors,
     Rollings,
     of=UniformType,
 ):

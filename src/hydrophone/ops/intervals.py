@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,18 +41,7 @@ class Above(Node):
 
     def output_type(self, x: UniformType) -> StreamType:
         """A stream of intervals."""
-        if x.channels or x.dtype.kind == "c":
-            raise SignalTypeError(
-                f"above: {x.describe()} has no order", hint="pick a channel, or take the magnitude first"
-            )
-        columns = pa.schema([("peak", pa.from_numpy_dtype(x.dtype)), ("samples", pa.int64())])
-        taken = {"end", *columns.names} & {*x.key.names, x.time}
-        if taken:
-            raise ParameterError(
-                f"above: intervals have a column {min(taken)!r}, and the key or time of this signal has that name",
-                hint=f"rename the key before: stream.key_by(name={min(taken)!r})",
-            )
-        return StreamType(x.key, x.time, x.clock, columns, "end")
+        return intervals(x, "above")
 
     def reach(self, x: UniformType) -> Reach:
         """As far as an interval can last."""
@@ -65,6 +54,32 @@ class Above(Node):
     def kernel(self, x: UniformType) -> Kernel:
         """Find them."""
         return AboveKernel(self.threshold, self.report, x.timebase, self.type)
+
+
+def intervals(x: UniformType, what: str) -> StreamType:
+    """The type of intervals in a signal: their largest sample and how many they are."""
+    refuse_order(x, what)
+    columns = pa.schema([("peak", pa.from_numpy_dtype(x.dtype)), ("samples", pa.int64())])
+    refuse_taken(x, ["end", *columns.names], f"{what}: intervals")
+    return StreamType(x.key, x.time, x.clock, columns, "end")
+
+
+def refuse_order(x: UniformType, what: str) -> None:
+    """Only real samples of one channel can be compared."""
+    if x.channels or x.dtype.kind == "c":
+        raise SignalTypeError(
+            f"{what}: {x.describe()} has no order", hint="pick a channel(), or take the magnitude() first"
+        )
+
+
+def refuse_taken(x: UniformType, names: Sequence[str], what: str) -> None:
+    """Columns of what is found must not have the names of the key or of time."""
+    taken = set(names) & {*x.key.names, x.time}
+    if taken:
+        raise ParameterError(
+            f"{what} have a column {min(taken)!r}, and the key or time of this signal has that name",
+            hint=f"rename the key before: stream.key_by(name={min(taken)!r})",
+        )
 
 
 class AboveKernel(Kernel):
@@ -102,10 +117,15 @@ class AboveKernel(Kernel):
             return out, mark
         return out, min(mark, int(self.grids.base.instant(rest.slot, rest.start).min()))
 
-    def _pieces(self, x: Segments) -> Events:
-        """Stretches of samples above the threshold within runs (and report intervals)."""
+    def inside(self, x: Segments) -> Mask:
+        """Which samples belong to an interval."""
         with np.errstate(invalid="ignore"):
-            at = np.flatnonzero(x.values > self.threshold)
+            found: Mask = x.values > self.threshold
+        return found
+
+    def _pieces(self, x: Segments) -> Events:
+        """Stretches of samples that belong to an interval within runs (and report intervals)."""
+        at = np.flatnonzero(self.inside(x))
         slot, index, run = x.sample_slot[at], x.sample_index[at], np.repeat(np.arange(len(x)), x.lengths)[at]
         fresh = np.concatenate([[True], (run[1:] != run[:-1]) | (index[1:] != index[:-1] + 1)])[: len(at)]
         if self.report is not None:
