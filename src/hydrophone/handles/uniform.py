@@ -12,6 +12,7 @@ from hydrophone.handles.calculus import Calculus
 from hydrophone.handles.designs import Designs
 from hydrophone.handles.moving import MovingAggregates
 from hydrophone.handles.reductions import Rollings
+from hydrophone.handles.spectra import Spectra
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.rows import ToEvents
 from hydrophone.ops.signals import Channel
@@ -31,6 +32,7 @@ class UniformSignal(
     MovingAggregates,
     Calculus,
     Rollings,
+    Spectra,
     of=UniformType,
 ):
     """Samples on an exact grid."""
