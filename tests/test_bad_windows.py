@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone.errors import DataError, HydrophoneError, ParameterError, SignalTypeError
+from hydrophone.errors import DataError, HydrophoneError, ParameterError, PlanError, SignalTypeError
 
 HERE = "test_bad_windows.py:"
 
@@ -23,6 +23,11 @@ def source(values: Any = (1.0, 2.0, 3.0, 4.0), key: str = "k") -> hp.Stream:
 
 def signal(values: Any = (1.0, 2.0, 3.0, 4.0)) -> hp.UniformSignal:
     return source(values).signal("v").sample(10)
+
+
+def own_period() -> hp.UniformSignal:
+    table = pa.table({"k": ["a"], "t": [0], "values": [[1.0, 2.0]], "period": [10.0]})
+    return hp.from_segments(table, key="k", time="t", samples="values", period="period")
 
 
 def other_key() -> hp.Windowed:
@@ -100,6 +105,24 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("apply-raises", DataError, lambda: windows().apply(Broken()), ("Broken.recompute raised ValueError",)),
     ("unwindow-complex", SignalTypeError, lambda: spectra().unwindow(np.mean), ("unwindow: the windows are complex",)),
     ("unwindow-shape", DataError, lambda: windows().unwindow(np.mean), ("unwindow: mean turned",)),
+    ("istft-hop", ParameterError, lambda: signal().stft(4, hop=8).istft(), ("istft: windows every 8 samples cannot be undone",)),
+    ("spectrogram-scaling", ParameterError, lambda: signal().spectrogram(4, scaling="loud"), ("spectrogram: scaling must be",)),
+    ("spectrogram-detrend", ParameterError, lambda: signal().spectrogram(4, detrend="cubic"), ("detrend: kind",)),
+    ("welch-neither", ParameterError, lambda: signal().welch(4), ("welch: give either average or alpha",)),
+    ("welch-both", ParameterError, lambda: signal().welch(4, average=2, alpha=0.5), ("welch: give either",)),
+    ("welch-average", ParameterError, lambda: signal().welch(4, average=0), ("average: count must be at least 1",)),
+    ("welch-alpha", ParameterError, lambda: signal().welch(4, alpha=2.0), ("ema: alpha must be above 0",)),
+    ("csd-complex", SignalTypeError, lambda: signal().csd(signal() * 1j, 4, average=2), ("csd: one signal is complex",)),
+    ("goertzel-nan", ParameterError, lambda: signal().goertzel(np.nan, 4), ("goertzel: the frequency must be finite",)),
+    ("modulate-per-key", PlanError, lambda: own_period().modulate(5), ("modulate: needs one period",)),
+    ("welch-per-key", PlanError, lambda: own_period().welch(4, average=2), ("needs one period",)),
+    ("mel-complex", SignalTypeError, lambda: windows().rfft().mel_bands(3), ("mel_bands: the values are complex",)),
+    ("mel-samples", SignalTypeError, lambda: windows().mel_bands(3), ("mel_bands: expected spectra of 3 values",)),
+    ("mel-count", ParameterError, lambda: windows().rfft().power().mel_bands(0), ("mel_bands: count",)),
+    ("mel-high", ParameterError, lambda: windows().rfft().power().mel_bands(3, high=1e12), ("do not lie between",)),
+    ("octave-fraction", ParameterError, lambda: windows().rfft().power().octave_bands(0), ("octave_bands: fraction",)),
+    ("gcc-complex", SignalTypeError, lambda: spectra().gcc_phat(spectra()), ("gcc_phat: the windows are complex",)),
+    ("gcc-delay", ParameterError, lambda: signal().gcc_phat(signal(), 4, max_delay="1s"), ("gcc_phat: max_delay",)),
     ("unwindow-raises", DataError, lambda: windows().unwindow(raises), ("unwindow: raises raised KeyError",)),
 ]  # fmt: skip
 

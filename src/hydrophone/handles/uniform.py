@@ -9,6 +9,7 @@ from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.detectors import Detectors
 from hydrophone.handles.reductions import Rollings
+from hydrophone.handles.spectra import Spectra
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.rows import ToEvents
 from hydrophone.ops.signals import Channel
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 class UniformSignal(
     Detectors,
     Rollings,
+    Spectra,
     of=UniformType,
 ):
     """Samples on an exact grid."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from hydrophone.handles.arrays import Arrays
 from hydrophone.handles.reductions import Reductions
+from hydrophone.handles.spectra import WindowSpectra
 from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, OverlapAdd, Rfft
 from hydrophone.plan.types import WindowedType
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
 
 
-class Windowed(Arrays, Reductions, of=WindowedType):
+class Windowed(Arrays, Reductions, WindowSpectra, of=WindowedType):
     """Arrays of samples; array operators compose until `overlap_add` or nothing ends them."""
 
     def fft(self) -> Windowed:

@@ -23,3 +23,27 @@ def taper(window: Any, length: int, what: str) -> tuple[float, ...]:
             hint='"hann", "hamming", "boxcar", ("kaiser", 8.0), or an array of weights',
             where=user_line(),
         ) from error
+
+
+def dual(weights: tuple[float, ...], hop: int) -> tuple[float, ...]:
+    """The weights that undo a taper by overlap-add: SciPy's canonical dual window."""
+    import scipy.signal  # see above
+
+    try:
+        made = scipy.signal.ShortTimeFFT(np.asarray(weights), hop, 1.0, fft_mode="twosided").dual_win
+    except ValueError as error:
+        raise ParameterError(
+            f"istft: windows every {hop} samples cannot be undone: {error}",
+            hint="take a hop of at most half the size, and the taper of stft",
+            where=user_line(),
+        ) from error
+    return tuple(made.tolist())
+
+
+def one_sided(size: int) -> np.ndarray[Any, Any]:
+    """How often each line of a one-sided spectrum counts: all but the first, and the last of an even size, stand for two."""
+    lines = np.full(size // 2 + 1, 2.0)
+    lines[0] = 1
+    if size % 2 == 0:
+        lines[-1] = 1
+    return lines
