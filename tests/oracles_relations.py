@@ -113,3 +113,57 @@ def stitch(events: list[Event]) -> list[Event]:
                 run = e
         out += [run] if run is not None else []
     return out
+
+
+# --- sets and overlaps --------------------------------------------------------------------------------------------------
+
+
+def distinct(events: list[Event]) -> list[Event]:
+    """Trimmed by what equal payloads have covered, an event at a time."""
+    covered: dict[Any, int] = {}
+    out = []
+    for e in sorted(events, key=lambda e: (e.start, e.stop)):
+        what = (e.key, payload(e))
+        start = max(e.start, covered.get(what, e.start))
+        covered[what] = max(e.stop, covered.get(what, e.stop))
+        if start < e.stop:
+            out.append(e._replace(start=start))
+    return out
+
+
+def overlapping(a: Event, b: Event) -> bool:
+    return a.key == b.key and max(a.start, b.start) < min(a.stop, b.stop)
+
+
+def join(left: list[Event], right: list[Event]) -> list[tuple[Event, Event, int, int]]:
+    return [(a, b, max(a.start, b.start), min(a.stop, b.stop)) for a in left for b in right if overlapping(a, b)]
+
+
+def without(event: Event, others: Iterable[Event]) -> list[tuple[int, int]]:
+    """The stretches of a lifetime in which none of the others is alive, a nanosecond at a time."""
+    alive: set[int] = set()
+    for o in others:
+        alive.update(range(max(o.start, event.start), min(o.stop, event.stop)))
+    found: list[list[int]] = []
+    for t in range(event.start, event.stop):
+        if t in alive:
+            continue
+        if found and found[-1][1] == t:
+            found[-1][1] = t + 1
+        else:
+            found.append([t, t + 1])
+    return [(a, b) for a, b in found]
+
+
+def snapshot(events: list[Event], report: int | None = None) -> list[tuple[Key, int, int, list[Event]]]:
+    """What is alive between two changes."""
+    found = []
+    for key, mine in by_key(events).items():
+        cuts = {t for e in mine for t in (e.start, e.stop)}
+        if report is not None:
+            cuts |= {t for e in mine for t in range(e.start, e.stop) if t % report == 0}
+        for a, b in itertools.pairwise(sorted(cuts)):
+            alive = [e for e in mine if e.start <= a and e.stop >= b]
+            if alive:
+                found.append((key, a, b, alive))
+    return found

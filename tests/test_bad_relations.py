@@ -80,6 +80,40 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("extend", ParameterError, lambda: lives().extend("-1s"), ("extend: by must be positive",)),
     ("alter", ParameterError, lambda: lives().alter(0), ("alter: duration must be positive",)),
     ("chop", ParameterError, lambda: lives().chop(0), ("chop: every must be positive",)),
+    ("union-nothing", ParameterError, lambda: hp.union(), ("union: needs at least one stream",)),
+    ("union-columns", SignalTypeError, lambda: points().union(lives()), ("the columns differ: v: double, s: string",)),
+    (
+        "union-types",
+        SignalTypeError,
+        lambda: points().select("v").union(points(v=[1, 2, 3]).select("v")),
+        ("v: double; and v: int64",),
+    ),
+    ("union-keys", SignalTypeError, lambda: points().union(points().key_by("s")), ("union: the keys differ",)),
+    ("join-keys", SignalTypeError, lambda: points().join(points().key_by("s")), ("join: the keys differ",)),
+    (
+        "join-on-types",
+        SignalTypeError,
+        lambda: points(n=[1, 2, 3]).join(points(), on={"n": "s"}),
+        ("('n', 'int64')", "('n', 'string')"),
+    ),
+    ("join-on-floats", SignalTypeError, lambda: points().join(points(), on="v"), ("which cannot be a key",)),
+    ("join-on-unknown", ParameterError, lambda: points().join(points(), on="x"), ("no column 'x'",)),
+    (
+        "join-how",
+        ParameterError,
+        lambda: points().join(points(), how="right"),
+        ("how must be one of inner, left, full",),
+    ),
+    (
+        "join-clocks",
+        SignalTypeError,
+        lambda: points().join(points(t=pa.array([0, 1, 2], pa.timestamp("ns")))),
+        ("one side has timestamps",),
+    ),
+    ("anti-join-keys", SignalTypeError, lambda: points().anti_join(points().key_by()), ("anti_join: the keys differ",)),
+    ("difference-columns", SignalTypeError, lambda: points().difference(lives()), ("difference: the columns differ",)),
+    ("snapshot-nothing", ParameterError, lambda: lives().snapshot().agg(), ("at least one aggregate",)),
+    ("snapshot-report", ParameterError, lambda: lives().snapshot(report=0).agg(n=hp.count()), ("report must be",)),
     ("extend-end", ParameterError, lambda: points(end=[1, 2, 3]).extend(1), ("lifetimes end in a column 'end'",)),
 ]
 
@@ -94,3 +128,14 @@ def test_a_wrong_query_is_refused(kind: type[HydrophoneError], does: Callable[[]
         assert part in str(error), f"{part!r} is not in: {error}"
     assert error.where is not None and error.where.startswith("test_bad_relations.py:")
     assert error.hint or "no column" in str(error) or kind is SignalTypeError, f"no hint: {error}"
+
+
+def test_a_null_in_a_join_column_is_an_error() -> None:
+    with pytest.raises(hp.DataError, match="1 rows have no key"):
+        points(n=[1, None, 3]).join(points(n=[1, 2, 3]), on="n").to_arrow()
+
+
+def test_an_end_before_its_start_is_an_error() -> None:
+    wrong = hp.from_arrow(pa.table({"k": ["a"], "t": [5], "e": [5]}), key="k", time="t", end="e")
+    with pytest.raises(hp.DataError, match="end at or before their start"):
+        wrong.join(lives()).to_arrow()
