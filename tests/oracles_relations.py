@@ -167,3 +167,52 @@ def snapshot(events: list[Event], report: int | None = None) -> list[tuple[Key, 
             if alive:
                 found.append((key, a, b, alive))
     return found
+
+
+# --- order --------------------------------------------------------------------------------------------------------------
+
+
+def placed(events: Iterable[Event]) -> list[Event]:
+    """In order of start, end and columns from left to right; null after NaN after all numbers."""
+
+    def key(e: Event) -> Any:
+        return e.start, e.stop, [(v is None, (False, 0, 0) if v is None else rank(v)) for v in e.payload.values()]
+
+    return sorted(events, key=key)
+
+
+def asof(event: Event, others: list[Event], direction: str, tolerance: float) -> Event | None:
+    """The event that is joined, among those of the same key in order."""
+    near = [o for o in placed(others) if o.key == event.key and abs(o.start - event.start) <= tolerance]
+    before, after = [o for o in near if o.start <= event.start], [o for o in near if o.start >= event.start]
+    back, ahead = before[-1] if before else None, after[0] if after else None
+    if direction == "backward" or (direction == "nearest" and ahead is None):
+        return back
+    if direction == "forward" or back is None:
+        return ahead
+    return ahead if ahead.start - event.start < event.start - back.start else back
+
+
+def interpolated(event: Event, others: list[Event], column: str, tolerance: int) -> float | None:
+    mine = placed(o for o in others if o.key == event.key)
+    before, after = [o for o in mine if o.start <= event.start], [o for o in mine if o.start >= event.start]
+    if not before or not after:
+        return None
+    a, b = before[-1], after[0]
+    if a.start == event.start:
+        return None if a.payload[column] is None else float(a.payload[column])
+    if b.start - a.start > tolerance or a.payload[column] is None or b.payload[column] is None:
+        return None
+    with np.errstate(all="ignore"):
+        low, high = np.float64(a.payload[column]), np.float64(b.payload[column])
+        return float(low + (high - low) * ((event.start - a.start) / (b.start - a.start)))
+
+
+def rows_before(events: list[Event], n: int, within: float) -> list[tuple[Event, list[Event]]]:
+    """Every event with the last n of its key, itself included, the latest last."""
+    found = []
+    for mine in by_key(events).values():
+        row = placed(mine)
+        for i, e in enumerate(row):
+            found.append((e, [o for o in row[max(0, i - n + 1) : i + 1] if e.start - o.start <= within]))
+    return found

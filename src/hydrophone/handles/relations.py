@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
+
 from hydrophone.errors import ParameterError, located
 from hydrophone.handles.query import Query
+from hydrophone.ops.asof import AsofJoin
+from hydrophone.ops.choose import Reservoir, Sort, Top
+from hydrophone.ops.consecutive import Pairs, Pattern
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
@@ -43,6 +48,16 @@ class Relations(Query):
         left, right = _keyed(self, other, on)
         return left._then(BandJoin, right, before=duration(before), after=duration(after))
 
+    def asof_join(
+        self, other: Stream, *, on: On = None, direction: str = "backward", tolerance: Duration | None = None
+    ) -> Stream:
+        """Every event with the one of another stream that starts nearest: before, after, or on the line between both.
+
+        `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance.
+        """
+        left, right = _keyed(self, other, on)
+        return left._then(AsofJoin, right, direction=direction, tolerance=_optional(tolerance))
+
     def semi_join(self, other: Stream, *, on: On = None) -> Stream:
         """Events that overlap at least one event of the other stream, whole and once."""
         left, right = _keyed(self, other, on)
@@ -62,6 +77,26 @@ class Relations(Query):
         """The parts of lifetimes in which no event of the other stream with the same key and equal columns is alive."""
         return self._then(Difference, other)
 
+    def pairs(self, *, within: Duration | None = None) -> Stream:
+        """Every event of a key with the one before it, whose columns get ``_before``."""
+        return self._then(Pairs, within=_optional(within))
+
+    def pattern(self, *, within: Duration, **steps: nw.Expr) -> Stream:
+        """Events that follow each other directly and meet one condition each: ``pattern(up=..., down=..., within="5s")``."""
+        return self._then(Pattern, steps=tuple(steps.items()), within=duration(within))
+
+    def top(self, k: int, *, by: str, size: Duration, offset: Duration = 0) -> Stream:
+        """The k events of every window of time with the largest values in a column."""
+        return self._then(Top, k=k, by=by, size=duration(size), offset=duration(offset))
+
+    def reservoir(self, k: int, *, size: Duration, offset: Duration = 0, seed: int = 0) -> Stream:
+        """A random sample of k events of every window of time, the same for the same seed."""
+        return self._then(Reservoir, k=k, size=duration(size), offset=duration(offset), seed=seed)
+
+    def sort(self) -> Stream:
+        """Events in the order of time."""
+        return self._then(Sort)
+
 
 @located
 def union(*streams: Stream) -> Stream:
@@ -76,3 +111,7 @@ def _keyed(left: Any, right: Any, on: On) -> tuple[Any, Any]:
         return left, right
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
     return left.key_by(*pairs), right.key_by(**pairs)
+
+
+def _optional(value: Duration | None) -> int | None:
+    return None if value is None else duration(value)

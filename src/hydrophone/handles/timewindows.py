@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hydrophone.handles.query import Query
 from hydrophone.ops.aggregates import Tumble
+from hydrophone.ops.consecutive import CountWindow, LastN
 from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding
 from hydrophone.ops.snapshots import Snapshot
@@ -34,6 +35,14 @@ class TimeWindows(Query):
     def session(self, gap: Duration) -> Grouped:
         """Windows that end where nothing happens for `gap`; `agg` says what to compute in each."""
         return Grouped(self, Session, {"gap": duration(gap)})
+
+    def last_n(self, n: int, *, within: Duration | None = None) -> Grouped:
+        """For every event the last n of its key, itself included; `agg` says what to compute from them."""
+        return Grouped(self, LastN, {"n": n, "within": None if within is None else duration(within)})
+
+    def count_window(self, size: int, *, by: str) -> Grouped:
+        """Windows of `size` numbers of a column that counts the events of a key; `agg` says what to compute in each."""
+        return Grouped(self, CountWindow, {"size": size, "by": by})
 
     def snapshot(self, *, report: Duration | None = None) -> Snapshots:
         """What is alive at each instant; `agg` says what to compute from it.
