@@ -76,7 +76,7 @@ def concrete_nodes() -> list[type[Node]]:
     while stack:
         for kind in stack.pop().__subclasses__():
             stack.append(kind)
-            if kind.__module__.startswith("hydrophone.ops"):
+            if kind.__module__.startswith("hydrophone.ops") and kind.kernel is not Node.kernel:
                 found.append(kind)
     return found
 

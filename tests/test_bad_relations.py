@@ -80,6 +80,92 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("extend", ParameterError, lambda: lives().extend("-1s"), ("extend: by must be positive",)),
     ("alter", ParameterError, lambda: lives().alter(0), ("alter: duration must be positive",)),
     ("chop", ParameterError, lambda: lives().chop(0), ("chop: every must be positive",)),
+    ("union-nothing", ParameterError, lambda: hp.union(), ("union: needs at least one stream",)),
+    ("union-columns", SignalTypeError, lambda: points().union(lives()), ("the columns differ: v: double, s: string",)),
+    (
+        "union-types",
+        SignalTypeError,
+        lambda: points().select("v").union(points(v=[1, 2, 3]).select("v")),
+        ("v: double; and v: int64",),
+    ),
+    ("union-keys", SignalTypeError, lambda: points().union(points().key_by("s")), ("union: the keys differ",)),
+    ("join-keys", SignalTypeError, lambda: points().join(points().key_by("s")), ("join: the keys differ",)),
+    (
+        "join-on-types",
+        SignalTypeError,
+        lambda: points(n=[1, 2, 3]).join(points(), on={"n": "s"}),
+        ("('n', 'int64')", "('n', 'string')"),
+    ),
+    ("join-on-floats", SignalTypeError, lambda: points().join(points(), on="v"), ("which cannot be a key",)),
+    ("join-on-unknown", ParameterError, lambda: points().join(points(), on="x"), ("no column 'x'",)),
+    (
+        "join-how",
+        ParameterError,
+        lambda: points().join(points(), how="right"),
+        ("how must be one of inner, left, full",),
+    ),
+    (
+        "join-clocks",
+        SignalTypeError,
+        lambda: points().join(points(t=pa.array([0, 1, 2], pa.timestamp("ns")))),
+        ("one side has timestamps",),
+    ),
+    ("anti-join-keys", SignalTypeError, lambda: points().anti_join(points().key_by()), ("anti_join: the keys differ",)),
+    ("difference-columns", SignalTypeError, lambda: points().difference(lives()), ("difference: the columns differ",)),
+    ("snapshot-nothing", ParameterError, lambda: lives().snapshot().agg(), ("at least one aggregate",)),
+    ("snapshot-report", ParameterError, lambda: lives().snapshot(report=0).agg(n=hp.count()), ("report must be",)),
+    (
+        "asof-direction",
+        ParameterError,
+        lambda: points().asof_join(points(), direction="up"),
+        ("direction must be one of",),
+    ),
+    (
+        "asof-waits",
+        ParameterError,
+        lambda: points().asof_join(points(), direction="forward"),
+        ("needs a tolerance", "wait for ever"),
+    ),
+    (
+        "asof-tolerance",
+        ParameterError,
+        lambda: points().asof_join(points(), tolerance="-1s"),
+        ("must not be negative",),
+    ),
+    ("asof-keys", SignalTypeError, lambda: points().asof_join(points().key_by("s")), ("asof_join: the keys differ",)),
+    (
+        "asof-text",
+        SignalTypeError,
+        lambda: points().asof_join(points(), direction="interpolated", tolerance=5),
+        ("column 's' is string and cannot be interpolated",),
+    ),
+    ("pairs-within", ParameterError, lambda: points().pairs(within=0), ("pairs: within must be positive",)),
+    (
+        "pairs-twice",
+        ParameterError,
+        lambda: points().pairs().select("v").with_columns(v_before=hp.col("v")).pairs(),
+        ("v_before",),
+    ),
+    ("pattern-short", ParameterError, lambda: points().pattern(a=hp.col("v") > 0, within=5), ("at least two steps",)),
+    (
+        "pattern-number",
+        ParameterError,
+        lambda: points().pattern(a=hp.col("v") > 0, b=hp.col("v") + 1, within=5),
+        ("pattern: b is double, not true or false",),
+    ),
+    ("pattern-value", ParameterError, lambda: points().pattern(a=hp.col("v") > 0, b=True, within=5), ("no condition",)),
+    (
+        "pattern-within",
+        ParameterError,
+        lambda: points().pattern(a=hp.col("v") > 0, b=hp.col("v") > 1, within=0),
+        ("within",),
+    ),
+    ("last-n", ParameterError, lambda: points().last_n(0).agg(n=hp.count()), ("n must be at least 1",)),
+    ("count-window", ParameterError, lambda: points().count_window(0, by="v").agg(n=hp.count()), ("size must be",)),
+    ("count-by", ParameterError, lambda: points().count_window(2, by="v").agg(n=hp.count()), ("not a whole number",)),
+    ("top-k-rows", ParameterError, lambda: points().top(0, by="v", size=5), ("top: k must be at least 1",)),
+    ("top-unknown", ParameterError, lambda: points().top(1, by="x", size=5), ("top: no column 'x'",)),
+    ("reservoir-size", ParameterError, lambda: points().reservoir(1, size=0), ("reservoir: size must be positive",)),
     ("extend-end", ParameterError, lambda: points(end=[1, 2, 3]).extend(1), ("lifetimes end in a column 'end'",)),
 ]
 
@@ -94,3 +180,36 @@ def test_a_wrong_query_is_refused(kind: type[HydrophoneError], does: Callable[[]
         assert part in str(error), f"{part!r} is not in: {error}"
     assert error.where is not None and error.where.startswith("test_bad_relations.py:")
     assert error.hint or "no column" in str(error) or kind is SignalTypeError, f"no hint: {error}"
+
+
+def test_a_null_in_a_join_column_is_an_error() -> None:
+    with pytest.raises(hp.DataError, match="1 rows have no key"):
+        points(n=[1, None, 3]).join(points(n=[1, 2, 3]), on="n").to_arrow()
+
+
+def test_an_end_before_its_start_is_an_error() -> None:
+    wrong = hp.from_arrow(pa.table({"k": ["a"], "t": [5], "e": [5]}), key="k", time="t", end="e")
+    with pytest.raises(hp.DataError, match="end at or before their start"):
+        wrong.join(lives()).to_arrow()
+
+
+def test_a_sequence_that_falls_is_an_error() -> None:
+    with pytest.raises(hp.DataError, match="'i' falls at"):
+        points(i=[5, 1, 2]).count_window(2, by="i").agg(n=hp.count()).to_arrow()
+    with pytest.raises(hp.DataError, match="1 events have no number"):
+        points(i=[5, None, 2]).count_window(2, by="i").agg(n=hp.count()).to_arrow()
+
+
+def test_sorted_events_leave_in_the_order_of_time() -> None:
+    rng = np.random.default_rng(1)
+    table = pa.table({"k": rng.integers(0, 5, 200), "t": rng.integers(0, 60, 200), "v": rng.normal(size=200)})
+    query = hp.from_arrow(table, key="k", time="t", progress=hp.delayed(60)).sort()
+    rows = [tuple(r.values()) for piece in query.batches(13) for r in piece.to_pylist()]
+    assert rows == sorted(zip(*(c.to_pylist() for c in table.columns), strict=True), key=lambda r: (r[1], r[0], r[2]))
+
+
+def test_a_sample_is_another_for_another_seed() -> None:
+    stream = hp.from_arrow(pa.table({"t": range(1000)}), time="t")
+    samples = [tuple(sorted(stream.reservoir(20, size=1000, seed=s).to_arrow()["t"].to_pylist())) for s in (1, 2)]
+    assert len(set(samples)) == 2
+    assert all(len(s) == 20 and 200 < np.mean(s) < 800 for s in samples)

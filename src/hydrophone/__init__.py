@@ -15,6 +15,7 @@ from hydrophone.errors import (
 )
 from hydrophone.expr import col, lit, when
 from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
+from hydrophone.handles.relations import union
 from hydrophone.ops.functions import function
 from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
 from hydrophone.ops.sampling import hold, linear
@@ -78,6 +79,7 @@ __all__ = [
     "std",
     "sum",
     "top_k",
+    "union",
     "variance",
     "when",
     "write",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 import narwhals as nw
@@ -11,15 +11,15 @@ import numpy as np
 from hydrophone.errors import ParameterError
 from hydrophone.handles.functions import Functions, FunctionSignal
 from hydrophone.handles.lifetimes import Lifetimes
+from hydrophone.handles.relations import Relations
 from hydrophone.handles.tables import Tables
 from hydrophone.handles.timewindows import TimeWindows
 from hydrophone.ops.functions import Clock
-from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.ops.signals import ToSignal
 from hydrophone.plan.types import StreamType
-from hydrophone.time import Duration, Instant, duration
+from hydrophone.time import Instant
 
 if TYPE_CHECKING:
     from hydrophone.handles.signal import Signal
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 class Stream(
     Lifetimes,
+    Relations,
     TimeWindows,
     Tables,
     of=StreamType,
@@ -80,20 +81,3 @@ class Stream(
                 )
             return FunctionSignal(self, value[0], by, Clock.of(unit, origin), str(np.dtype(dtype)))
         return self._then(ToSignal, value=value, ties=ties)
-
-    def band_join(
-        self,
-        other: Stream,
-        *,
-        before: Duration,
-        after: Duration,
-        on: str | Sequence[str] | Mapping[str, str] | None = None,
-    ) -> Stream:
-        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key)."""
-        left, right = (self, other) if on is None else _keyed(self, other, on)
-        return left._then(BandJoin, right, before=duration(before), after=duration(after))
-
-
-def _keyed(left: Stream, right: Stream, on: str | Sequence[str] | Mapping[str, str]) -> tuple[Stream, Stream]:
-    pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
-    return left.key_by(*pairs), right.key_by(**pairs)

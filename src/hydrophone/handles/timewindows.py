@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from hydrophone.handles.query import Query
 from hydrophone.ops.aggregates import Tumble
+from hydrophone.ops.consecutive import CountWindow, LastN
+from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding
+from hydrophone.ops.snapshots import Snapshot
 from hydrophone.ops.summaries import Aggregate
 from hydrophone.plan.node import Node
 from hydrophone.time import Duration, duration
@@ -31,6 +36,21 @@ class TimeWindows(Query):
         """Windows that end where nothing happens for `gap`; `agg` says what to compute in each."""
         return Grouped(self, Session, {"gap": duration(gap)})
 
+    def last_n(self, n: int, *, within: Duration | None = None) -> Grouped:
+        """For every event the last n of its key, itself included; `agg` says what to compute from them."""
+        return Grouped(self, LastN, {"n": n, "within": None if within is None else duration(within)})
+
+    def count_window(self, size: int, *, by: str) -> Grouped:
+        """Windows of `size` numbers of a column that counts the events of a key; `agg` says what to compute in each."""
+        return Grouped(self, CountWindow, {"size": size, "by": by})
+
+    def snapshot(self, *, report: Duration | None = None) -> Snapshots:
+        """What is alive at each instant; `agg` says what to compute from it.
+
+        `report` cuts long stretches at multiples of a duration, so that they do not hold back progress.
+        """
+        return Snapshots(self, Snapshot, {"report": None if report is None else duration(report)})
+
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
@@ -43,3 +63,17 @@ class Grouped:
     def agg(self, **aggregates: Aggregate) -> Stream:
         """Compute aggregates per key and window: ``agg(n=hp.count(), level=hp.mean("value"))``."""
         return self.stream._then(self.kind, **self.parameters, aggregates=tuple(aggregates.items()))
+
+
+class Snapshots(Grouped):
+    """What is alive at each instant, waiting for `agg`."""
+
+    def agg(self, **aggregates: Aggregate) -> Stream:
+        """Compute aggregates over what is alive: a signal if all of them are numbers, else a stream.
+
+        An instant at which one of the numbers is null is no part of the signal.
+        """
+        found = super().agg(**aggregates)
+        if all(pa.types.is_integer(f.type) or pa.types.is_floating(f.type) for f in found.node.type.columns):
+            return found._then(ToSignal, value=tuple(aggregates))
+        return found

@@ -48,7 +48,7 @@ class BandJoin(Node):
             )
         taken = {*left.key.names, left.time, left.end, *left.columns.names}
         stamp = pa.timestamp("ns") if left.clock == "timestamp" else pa.int64()
-        names = [_free(f.name, taken) for f in (pa.field(right.time, stamp), *right.columns)]
+        names = [free_name(f.name, taken) for f in (pa.field(right.time, stamp), *right.columns)]
         fields = [f.with_name(n) for f, n in zip((pa.field(right.time, stamp), *right.columns), names, strict=True)]
         return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), left.end)
 
@@ -61,7 +61,8 @@ class BandJoin(Node):
         return BandJoinKernel(self.before, self.after, self.type)
 
 
-def _free(name: str, taken: set[str | None]) -> str:
+def free_name(name: str, taken: set[str | None]) -> str:
+    """The name, or one with ``_right`` that is not taken; it is taken then."""
     while name in taken:
         name += "_right"
     taken.add(name)

@@ -25,24 +25,22 @@ def codes(batches: Sequence[Events], slots: int) -> list[Ints]:
     code: Ints = np.concatenate([b.slot for b in batches])
     tables = [b.columns for b in batches]
     for i in range(tables[0].num_columns):
-        for column in _parts(
-            pa.chunked_array([c for t in tables for c in t.column(i).chunks], tables[0].field(i).type)
-        ):
-            encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
-            if isinstance(encoded, pa.ChunkedArray):
-                encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], encoded.type)
+        chunks = [c for t in tables for c in t.column(i).chunks]
+        whole = pa.concat_arrays(chunks) if chunks else pa.array([], tables[0].field(i).type)
+        for column in _parts(whole):
+            encoded = pc.dictionary_encode(column, null_encoding="encode")
             index = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
             code = np.unique(code * max(len(encoded.dictionary), 1) + index, return_inverse=True)[1].astype(np.int64)
     return [*np.split(code, np.cumsum([len(b) for b in batches])[:-1])]
 
 
-def _parts(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
+def _parts(column: pa.Array) -> Iterator[pa.Array]:
     """Columns that can be told apart by their values."""
     if pa.types.is_struct(column.type):
         yield pc.is_null(column)
         for i in range(column.type.num_fields):
             yield from _parts(pc.struct_field(column, [i]))
     elif pa.types.is_nested(column.type):
-        yield pa.chunked_array([pa.array([str(v) for v in column.to_pylist()], pa.string())])
+        yield pa.array([str(v) for v in column.to_pylist()], pa.string())
     else:
         yield column

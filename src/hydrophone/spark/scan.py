@@ -25,6 +25,7 @@ from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding
+from hydrophone.ops.snapshots import Snapshot
 from hydrophone.plan.node import Node
 from hydrophone.plan.rewrite import filters_on_sources
 from hydrophone.plan.source import Layout, Source
@@ -70,7 +71,7 @@ def _wanted(node: Node, need: frozenset[str] | None) -> frozenset[str] | None:
             return frozenset(node.columns)
         case ToSignal(ties="error"):
             return frozenset(node.value)
-        case Tumble() | Sliding() | Session():
+        case Tumble() | Sliding() | Session() | Snapshot():
             return frozenset(a.column for _, a in node.aggregates if a.column)
         case Where() if need is not None:
             return need | expr.names(node.condition)

@@ -1,0 +1,117 @@
+"""Relations between streams: unions, joins and differences, whatever order events come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from hydrophone.errors import ParameterError, located
+from hydrophone.handles.query import Query
+from hydrophone.ops.asof import AsofJoin
+from hydrophone.ops.choose import Reservoir, Sort, Top
+from hydrophone.ops.consecutive import Pairs, Pattern
+from hydrophone.ops.joins import BandJoin
+from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
+from hydrophone.ops.sets import Distinct, Union
+from hydrophone.time import Duration, duration
+
+if TYPE_CHECKING:
+    from hydrophone.handles.stream import Stream
+
+On = str | Sequence[str] | Mapping[str, str] | None
+"""Columns that must be equal: names, or pairs of left and right names; None: the key."""
+
+
+class Relations(Query):
+    """Methods of `Stream`."""
+
+    def union(self, *others: Stream) -> Stream:
+        """All events of this stream and others with the same columns."""
+        return self._then(Union, *others)
+
+    def distinct(self) -> Stream:
+        """At every instant each payload of a key at most once."""
+        return self._then(Distinct)
+
+    def join(self, other: Stream, *, on: On = None, how: str = "inner") -> Stream:
+        """Pairs of events whose lifetimes overlap, alive while both are; `on` names columns that must be equal (by default the key).
+
+        ``how="left"`` adds the parts of lifetimes that meet nothing, ``how="full"`` also those of the other side.
+        """
+        left, right = _keyed(self, other, on)
+        return left._then(Join, right, how=how)
+
+    def band_join(self, other: Stream, *, before: Duration, after: Duration, on: On = None) -> Stream:
+        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key)."""
+        left, right = _keyed(self, other, on)
+        return left._then(BandJoin, right, before=duration(before), after=duration(after))
+
+    def asof_join(
+        self, other: Stream, *, on: On = None, direction: str = "backward", tolerance: Duration | None = None
+    ) -> Stream:
+        """Every event with the one of another stream that starts nearest: before, after, or on the line between both.
+
+        `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance.
+        """
+        left, right = _keyed(self, other, on)
+        return left._then(AsofJoin, right, direction=direction, tolerance=_optional(tolerance))
+
+    def semi_join(self, other: Stream, *, on: On = None) -> Stream:
+        """Events that overlap at least one event of the other stream, whole and once."""
+        left, right = _keyed(self, other, on)
+        return left._then(SemiJoin, right)
+
+    def anti_join(self, other: Stream, *, on: On = None) -> Stream:
+        """Events that overlap no event of the other stream, whole."""
+        left, right = _keyed(self, other, on)
+        return left._then(AntiJoin, right)
+
+    def without(self, other: Stream, *, on: On = None) -> Stream:
+        """The parts of lifetimes in which no event of the other stream is alive."""
+        left, right = _keyed(self, other, on)
+        return left._then(Without, right)
+
+    def difference(self, other: Stream) -> Stream:
+        """The parts of lifetimes in which no event of the other stream with the same key and equal columns is alive."""
+        return self._then(Difference, other)
+
+    def pairs(self, *, within: Duration | None = None) -> Stream:
+        """Every event of a key with the one before it, whose columns get ``_before``."""
+        return self._then(Pairs, within=_optional(within))
+
+    def pattern(self, *, within: Duration, **steps: nw.Expr) -> Stream:
+        """Events that follow each other directly and meet one condition each: ``pattern(up=..., down=..., within="5s")``."""
+        return self._then(Pattern, steps=tuple(steps.items()), within=duration(within))
+
+    def top(self, k: int, *, by: str, size: Duration, offset: Duration = 0) -> Stream:
+        """The k events of every window of time with the largest values in a column."""
+        return self._then(Top, k=k, by=by, size=duration(size), offset=duration(offset))
+
+    def reservoir(self, k: int, *, size: Duration, offset: Duration = 0, seed: int = 0) -> Stream:
+        """A random sample of k events of every window of time, the same for the same seed."""
+        return self._then(Reservoir, k=k, size=duration(size), offset=duration(offset), seed=seed)
+
+    def sort(self) -> Stream:
+        """Events in the order of time."""
+        return self._then(Sort)
+
+
+@located
+def union(*streams: Stream) -> Stream:
+    """All events of several streams with the same key and columns; progress is that of the slowest."""
+    if not streams:
+        raise ParameterError("union: needs at least one stream", hint="hp.union(a, b)")
+    return streams[0].union(*streams[1:])
+
+
+def _keyed(left: Any, right: Any, on: On) -> tuple[Any, Any]:
+    if on is None:
+        return left, right
+    pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
+    return left.key_by(*pairs), right.key_by(**pairs)
+
+
+def _optional(value: Duration | None) -> int | None:
+    return None if value is None else duration(value)

@@ -1,0 +1,205 @@
+"""Some events of every window of time: the largest, or a random sample; and events in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.keys import spread
+from hydrophone.ops.lifetimes import positive
+from hydrophone.ops.place import in_order
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType
+from hydrophone.state import Held
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Choose(Node):
+    """Common to operators that keep k events of every key and window; windows begin at multiples of `size` after `offset`.
+
+    Events stay as they are, and are given when progress has passed the end of the window in which they start.
+    """
+
+    k: int
+    size: int
+    offset: int = 0
+
+    def check(self) -> None:
+        """At least one event of a window that lasts."""
+        if self.k < 1:
+            raise ParameterError(f"{self.name()}: k must be at least 1, got {self.k}", hint="how many events to keep")
+        positive(self.size, self.name(), "size")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """Unchanged."""
+        return StreamType(x.key, x.time, x.clock, x.columns, x.end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """All of the window."""
+        return Reach(self.size, self.size)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Top(Choose):
+    """The k events of every key and window with the largest values in a column; reference: ``pandas.nlargest`` per window.
+
+    NaN is larger than all numbers, null is no value. Of equal values the event that starts first is taken, then that which is
+    first in order of end and columns.
+    """
+
+    by: str
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """Unchanged, if the column has an order."""
+        field = x.column(self.by, "top")
+        if pa.types.is_nested(field.type):
+            raise SignalTypeError(f"top: column {self.by!r} is {field.type}, which has no order", hint="pick a part")
+        return super().output_type(x)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Choose."""
+        return TopKernel(self.k, self.size, self.offset, self.by)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reservoir(Choose):
+    """A random sample of k events of every key and window, the same for the same seed whatever the arrival.
+
+    An event is ranked by a hash of the seed, its key and its start; events that start together are ranked together, in order of
+    end and columns.
+    """
+
+    seed: int = 0
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Choose."""
+        return ReservoirKernel(self.k, self.size, self.offset, self.seed)
+
+
+class ChooseKernel(Kernel):
+    """Holds the best events of open windows."""
+
+    def __init__(self, k: int, size: int, offset: int) -> None:
+        self.k, self.size, self.offset = k, size, offset
+        self.open: Held[Events] = Held(Events)
+
+    def rank(self, events: Events) -> Ints:
+        """Which events come first: least is best."""
+        raise NotImplementedError
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold the best."""
+        assert isinstance(batch, Events)
+        self.open.add(self._best(batch))
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Give the windows that ended."""
+        mark, held = marks[0], self.open.all()
+        bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.size * self.size + self.offset
+        if held is None:
+            return (), bound
+        held = self._best(held)
+        self.open.replace(held, np.zeros(0, np.int64))
+        over = add_time(self._window(held) * self.size + self.offset, self.size) <= mark
+        return ((self.open.take(over),) if over.any() else ()), bound
+
+    def _window(self, events: Events) -> Ints:
+        return (events.start - self.offset) // self.size
+
+    def _best(self, events: Events) -> Events:
+        """The first k of every slot and window."""
+        if not len(events):
+            return events
+        events = in_order(events)
+        window, rank = self._window(events), self.rank(events)
+        order = np.lexsort((rank, window, events.slot))  # stable: equal ranks stay in order
+        slot, window = events.slot[order], window[order]
+        fresh = np.concatenate([[True], (slot[1:] != slot[:-1]) | (window[1:] != window[:-1])])
+        first = np.flatnonzero(fresh)
+        place = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
+        best = order[(place < self.k) & (rank[order] < MAX_TIME)]
+        return events.select(np.sort(best))
+
+
+class TopKernel(ChooseKernel):
+    """Ranks by a column."""
+
+    def __init__(self, k: int, size: int, offset: int, by: str) -> None:
+        super().__init__(k, size, offset)
+        self.by = by
+
+    def rank(self, events: Events) -> Ints:
+        """The largest first; null never."""
+        column = events.columns[self.by].combine_chunks()
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, pa.scalar(0.0, column.type))  # makes -0.0 plain
+        place = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
+        return np.where(
+            pc.is_valid(column).to_numpy(zero_copy_only=False), -place.to_numpy().astype(np.int64), MAX_TIME
+        )
+
+
+class ReservoirKernel(ChooseKernel):
+    """Ranks by a hash."""
+
+    def __init__(self, k: int, size: int, offset: int, seed: int) -> None:
+        super().__init__(k, size, offset)
+        self.seed = seed
+
+    def rank(self, events: Events) -> Ints:
+        """A hash of seed, key and start."""
+        position = [pa.array(np.full(len(events), self.seed)), pa.array(events.start)]
+        return spread([*position, *self.keys.columns(events.slot)], MAX_TIME - 1, len(events))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sort(Node):
+    """Events in the order of time: they leave when progress has passed them, the earliest first.
+
+    Events that start together are in order of key, end and columns. Spark gives its rows in the order of its partitions: there
+    only the events of a key, within a slice, are in order.
+    """
+
+    needs = Order.INDEX
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """Unchanged."""
+        return x
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Order."""
+        return SortKernel()
+
+
+class SortKernel(Stateless):
+    """Events come in order of (key, time) and leave in that of (time, key)."""
+
+    def map(self, batch: Batch) -> Batch:
+        """Order one batch."""
+        assert isinstance(batch, Events)
+        if not len(batch):
+            return batch
+        keys = pa.table([*self.keys.columns(batch.slot)], names=[f"k{i}" for i in range(len(self.keys.schema))])
+        if not keys.num_columns:
+            return batch.select(np.argsort(batch.start, kind="stable"))
+        number = pc.rank(_joined(keys), tiebreaker="dense").to_numpy().astype(np.int64)
+        return batch.select(np.lexsort((number, batch.start)))
+
+
+def _joined(keys: pa.Table) -> pa.Array:
+    """One column that orders keys: the key itself, or their texts."""
+    if keys.num_columns == 1:
+        column = keys.column(0).combine_chunks()
+        return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+    texts = [c.cast(pa.string()) for c in keys.columns]
+    return pc.binary_join_element_wise(*texts, "\0").combine_chunks()

@@ -1,0 +1,423 @@
+"""Events in a row: neighbours, the last n, patterns and counts. All need the order of time, which the planner sees to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from hydrophone import expr
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.errors import DataError, ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.aggregates import (
+    Aggregates,
+    Aggregating,
+    aggregate_fields,
+    check_aggregates,
+    end_name,
+    part_table,
+)
+from hydrophone.ops.picks import picked
+from hydrophone.ops.rows import visible, visible_schema
+from hydrophone.ops.summaries import Aggregate, Parts
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType
+from hydrophone.runs import ranges, search, stable_order
+from hydrophone.state import Held
+from hydrophone.time import MAX_TIME, add_time, format_instant
+
+
+def check_within(within: int | None, what: str) -> None:
+    """A duration that is one."""
+    if within is not None and not 0 < within < MAX_TIME:
+        raise ParameterError(f"{what}: within must be positive, got {within}", hint='within="5s"')
+
+
+def reach_within(within: int | None, what: str) -> Reach:
+    """As far back as events count."""
+    if within is None:
+        return Reach.unbounded(f"{what}: the event before may be any time ago without within=")
+    return Reach(before=within)
+
+
+class Recent:
+    """The last few events of every key in front of its new ones."""
+
+    def __init__(self, held: Held[Events], count: int, within: int | None) -> None:
+        self.held, self.count = held, count
+        self.within = MAX_TIME if within is None else within
+
+    def extend(self, batch: Events) -> tuple[Events, Ints]:
+        """Held and new events in order of (slot, start), and the rows that are new; the last ones are held for the next time."""
+        held = self.held.all()
+        rows = batch if held is None else Events.concat([held, batch])
+        new = np.arange(len(rows)) >= len(rows) - len(batch)
+        order = stable_order(rows.slot, rows.start)  # stable: held events stay before new ones at the same time
+        if order is not None:
+            rows, new = rows.select(order), new[order]
+        last = np.append(np.flatnonzero(rows.slot[1:] != rows.slot[:-1]), len(rows) - 1)
+        size = np.diff(last, prepend=-1)
+        kept = np.minimum(size, self.count)
+        self.held.replace(rows.select(ranges(last + 1 - kept, kept)) if self.count else None, batch.slot)
+        return rows, np.flatnonzero(new)
+
+    def lowest(self, rows: Events, at: Ints, count: int) -> Ints:
+        """For rows at some places the first of the last `count` rows of the slot, themselves included, that lie within the time."""
+        first = search(rows.slot, rows.start, rows.slot[at], add_time(rows.start[at], -self.within), "left")
+        return np.maximum(first, at - count + 1)
+
+    def forget(self, mark: int) -> None:
+        """Drop what lies too far back for any event that may come."""
+        held = self.held.all()
+        if held is not None and (over := add_time(held.start, self.within) < mark).any():
+            self.held.take(over)
+
+
+# --- neighbours ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pairs(Node):
+    """Every event but the first of a key, with the one before it; reference: ``pandas.DataFrame.shift(1)`` per key.
+
+    Events that start together are in order of end and columns. With `within` an event that is further away is not the one
+    before, and what is kept per key is forgotten in time. Columns of the event before, and its start, get ``_before``.
+    """
+
+    within: int | None = None
+
+    needs = Order.INDEX
+
+    def check(self) -> None:
+        """A duration."""
+        check_within(self.within, "pairs")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """Both payloads."""
+        stamp = pa.timestamp("ns") if x.clock == "timestamp" else pa.int64()
+        before = [f.with_name(f"{f.name}_before") for f in (pa.field(x.time, stamp), *x.columns)]
+        names = [*x.key.names, x.time, x.end, *x.columns.names]
+        for f in before:
+            if f.name in names:
+                raise ParameterError(f"pairs: this stream has a column {f.name!r} already", hint="rename it, or select")
+        return StreamType(x.key, x.time, x.clock, pa.schema([*x.columns, *before]), x.end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """The event before."""
+        return reach_within(self.within, "pairs")
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Pair."""
+        return PairsKernel(self.within, self.type)
+
+
+class PairsKernel(Kernel):
+    """The last event of every key."""
+
+    def __init__(self, within: int | None, out: StreamType) -> None:
+        self.out = out
+        self.last: Held[Events] = Held(Events)
+        self.recent = Recent(self.last, 1, within)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Pair one batch, which comes in order."""
+        assert isinstance(batch, Events)
+        rows, new = self.recent.extend(batch)
+        at = new[self.recent.lowest(rows, new, 2) < new]
+        if not len(at):
+            return ()
+        event, before = rows.select(at), rows.select(at - 1)
+        stamp = pa.array(before.start).cast(self.out.columns.field(event.columns.num_columns).type)
+        columns = pa.table([*event.columns.columns, stamp, *before.columns.columns], schema=self.out.columns)
+        return (event.with_columns(columns),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Forget."""
+        self.recent.forget(marks[0])
+        return (), marks[0]
+
+
+# --- patterns -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pattern(Node):
+    """Events of a key that follow each other directly and meet one condition each, all `within` a time.
+
+    `steps` are pairs of (name, condition). A match has the lifetime of its last event; its columns are those of each event, named
+    ``<step>_<column>``, and the starts of all but the last, ``<step>_<time>``. Matches may overlap. Events that start together are in
+    order of end and columns. A null condition counts as false.
+    """
+
+    steps: tuple[tuple[str, nw.Expr], ...]
+    within: int
+
+    needs = Order.INDEX
+
+    def check(self) -> None:
+        """At least two conditions of one row each, and a time."""
+        if len(self.steps) < 2:
+            raise ParameterError(
+                "pattern: needs at least two steps",
+                hint='pattern(up=hp.col("v") > 1, down=hp.col("v") < 0, within="5s")',
+            )
+        check_within(self.within, "pattern")
+        for name, condition in self.steps:
+            if not isinstance(condition, nw.Expr):
+                raise ParameterError(f"pattern: step {name!r} is no condition", hint='hp.col("v") > 1')
+            expr.check_rowwise(condition, f"pattern: {name}")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """The payloads of all steps."""
+        stamp = pa.timestamp("ns") if x.clock == "timestamp" else pa.int64()
+        fields = []
+        for i, (name, condition) in enumerate(self.steps):
+            kind = expr.output_type(condition, visible_schema(x))
+            if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+                raise ParameterError(
+                    f"pattern: {name} is {kind}, not true or false", hint="compare with something: hp.col('x') > 0"
+                )
+            times = [pa.field(x.time, stamp)] if i < len(self.steps) - 1 else []
+            fields += [f.with_name(f"{name}_{f.name}") for f in (*times, *x.columns)]
+        taken = [*x.key.names, x.time, x.end]
+        clash = [f.name for f in fields if f.name in taken]
+        if clash:
+            raise ParameterError(
+                f"pattern: the name {clash[0]!r} is taken by the key or time of this stream", hint="rename the step"
+            )
+        return StreamType(x.key, x.time, x.clock, pa.schema(fields), x.end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """The events before."""
+        return Reach(before=self.within)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Match."""
+        return PatternKernel(self.steps, self.within, x, self.type)
+
+
+class PatternKernel(Kernel):
+    """The last events of every key, one fewer than there are steps."""
+
+    def __init__(self, steps: tuple[tuple[str, nw.Expr], ...], within: int, kind: StreamType, out: StreamType) -> None:
+        self.conditions, self.kind, self.out = [c for _, c in steps], kind, out
+        self.last: Held[Events] = Held(Events)
+        self.recent = Recent(self.last, len(steps) - 1, within)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Match in one batch, which comes in order."""
+        assert isinstance(batch, Events)
+        rows, new = self.recent.extend(batch)
+        count = len(self.conditions)
+        at = new[self.recent.lowest(rows, new, count) == new - count + 1]
+        for i, condition in enumerate(self.conditions):
+            true = expr.keep(condition, visible(rows, self.kind, self, expr.names(condition)))
+            at = at[np.asarray(true)[at - count + 1 + i]]
+        if not len(at):
+            return ()
+        columns: list[pa.ChunkedArray | pa.Array] = []
+        for i in range(count):
+            event = rows.select(at - count + 1 + i)
+            if i < count - 1:
+                columns.append(pa.array(event.start).cast(self.out.columns.field(len(columns)).type))
+            columns += event.columns.columns
+        return (rows.select(at).with_columns(pa.table(columns, schema=self.out.columns)),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Forget."""
+        self.recent.forget(marks[0])
+        return (), marks[0]
+
+
+# --- the last n ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LastN(Node):
+    """For every event, aggregates over the last n events of its key, itself included; reference: ``pandas.rolling(n, min_periods=1)``.
+
+    Events that start together are in order of end and columns. With `within` only events that start at most so long before count.
+    """
+
+    n: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    within: int | None = None
+
+    needs = Order.INDEX
+
+    def check(self) -> None:
+        """At least one event, and at least one aggregate."""
+        if self.n < 1:
+            raise ParameterError(f"last_n: n must be at least 1, got {self.n}", hint="last_n(10).agg(...)")
+        check_within(self.within, "last_n")
+        check_aggregates(self.aggregates, "last_n")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """One column per aggregate; lifetimes stay."""
+        fields = aggregate_fields(self.aggregates, x, "last_n", x.end)
+        return StreamType(x.key, x.time, x.clock, pa.schema(fields), x.end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """The events before."""
+        return reach_within(self.within, "last_n")
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Aggregate."""
+        return LastNKernel(self.n, self.within, self.aggregates, x, self.type)
+
+
+class LastNKernel(Aggregating):
+    """The last n - 1 events of every key: their parts, and what picks look at."""
+
+    def __init__(self, n: int, within: int | None, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
+        super().__init__(aggregates, kind, out)
+        self.n = n
+        self.recent = Recent(self.open, n - 1, within)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Aggregate for one batch, which comes in order."""
+        assert isinstance(batch, Events)
+        parts = self.parts(batch)
+        columns = part_table(parts)
+        for i, pick in enumerate(self.picks):
+            columns = columns.append_column(f"v{i}", batch.columns[pick.column])
+        rows, new = self.recent.extend(batch.with_columns(columns))
+        low = self.recent.lowest(rows, new, self.n)
+        own: Parts = [rows.columns.column(i).to_numpy() for i in range(len(parts))]
+        found = self.results(self.folded(own, low, new + 1), self._picks(rows, low, new + 1))
+        event = rows.select(new)
+        return (event.with_columns(found),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Forget."""
+        self.recent.forget(marks[0])
+        return (), marks[0]
+
+    def _picks(self, rows: Events, low: Ints, high: Ints) -> list[pa.Array]:
+        group, at = np.repeat(np.arange(len(low)), high - low), ranges(low, high - low)
+        found = []
+        for i, pick in enumerate(self.picks):
+            values = rows.columns[f"v{i}"].take(pa.array(at))
+            there = values.is_valid().to_numpy()
+            chosen = Events(group, rows.start[at], None, pa.table({"value": values})).select(there)
+            found.append(picked(pick, chosen, group[there], len(low)))
+        return found
+
+
+# --- windows by a sequence ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountWindow(Node):
+    """Aggregates per key over every `size` numbers of a sequence column: 0 to size - 1, and so on, whether all came or not.
+
+    The sequence must not fall as time goes on. A window lasts from its first start to its last end, and is given when a
+    number of a later window has come in order, or at the end of the data.
+    """
+
+    size: int
+    by: str
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+    needs = Order.INDEX
+
+    def check(self) -> None:
+        """A positive size and at least one aggregate."""
+        if self.size < 1:
+            raise ParameterError(
+                f"count_window: size must be at least 1, got {self.size}", hint='count_window(10, by="n")'
+            )
+        check_aggregates(self.aggregates, "count_window")
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """One column per aggregate; the lifetime is that of all events."""
+        if not pa.types.is_integer(x.column(self.by, "count_window").type):
+            raise ParameterError(
+                f"count_window: column {self.by!r} is {x.columns.field(self.by).type}, not a whole number",
+                hint="by= names the column that counts the events of a key",
+            )
+        end = end_name(x, "count_window")
+        fields = aggregate_fields(self.aggregates, x, "count_window", end)
+        return StreamType(x.key, x.time, x.clock, pa.schema(fields), end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """The next number may be any time away."""
+        return Reach.unbounded("count_window: the numbers of a window may be any time apart")
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Aggregate."""
+        return CountWindowKernel(self.size, self.by, self.aggregates, x, self.type)
+
+
+class CountWindowKernel(Aggregating):
+    """The open window of every key: the rows of picks are held under the start of their window."""
+
+    def __init__(self, size: int, by: str, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
+        super().__init__(aggregates, kind, out)
+        self.size, self.by = size, by
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Add a batch, which comes in order, to open windows; give those that a later number has ended."""
+        assert isinstance(batch, Events)
+        if batch.columns[self.by].null_count:
+            raise DataError(
+                f"count_window: {batch.columns[self.by].null_count} events have no number in {self.by!r}",
+                hint="leave them out first: where(~hp.col(...).is_null())",
+            )
+        number = batch.columns[self.by].to_numpy().astype(np.int64) // self.size
+        columns = part_table(self.parts(batch)).append_column("number", pa.array(number))
+        for i, pick in enumerate(self.picks):
+            columns = columns.append_column(f"v{i}", batch.columns[pick.column])
+        held = self.open.all()
+        new = Events(batch.slot, batch.start, batch.stop, columns)
+        rows = new if held is None else Events.concat([held, new])
+        # Events that start together may come in any order of their numbers.
+        rows = rows.select(np.lexsort((rows.columns["number"].to_numpy(), rows.start, rows.slot)))
+        self._check(rows)
+        number = rows.columns["number"].to_numpy()
+        last = np.append(np.flatnonzero(rows.slot[1:] != rows.slot[:-1]), len(rows) - 1)
+        newest = np.repeat(number[last], np.diff(last, prepend=-1))
+        done = number < newest
+        self.open.replace(rows.select(~done), batch.slot)
+        return (self._windows(rows.select(done)),) if done.any() else ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Open windows hold the output mark; at the end of the data they end."""
+        mark, held = marks[0], self.open.all()
+        if held is None:
+            return (), mark
+        if mark == MAX_TIME:
+            return (self._windows(self.open.take(np.ones(len(held), np.bool_))),), mark
+        return (), min(mark, int(held.start.min()))
+
+    def _check(self, rows: Events) -> None:
+        number = rows.columns["number"].to_numpy()
+        falls = np.flatnonzero((rows.slot[1:] == rows.slot[:-1]) & (number[1:] < number[:-1]))
+        if len(falls):
+            raise DataError(
+                f"count_window: {self.by!r} falls at {format_instant(int(rows.start[falls[0] + 1]))}",
+                hint="windows by a sequence need numbers that do not fall as time goes on",
+            )
+
+    def _windows(self, rows: Events) -> Events:
+        """Results of whole windows, whose rows are in order."""
+        number = rows.columns["number"].to_numpy()
+        first = np.flatnonzero(
+            np.concatenate([[True], (rows.slot[1:] != rows.slot[:-1]) | (number[1:] != number[:-1])])
+        )
+        stop = np.append(first[1:], len(rows))
+        width = rows.columns.num_columns - 1 - len(self.picks)
+        parts: Parts = [rows.columns.column(i).to_numpy() for i in range(width)]
+        group = np.repeat(np.arange(len(first)), stop - first)
+        picks = []
+        for i, pick in enumerate(self.picks):
+            chosen = replace(rows, end=None, columns=pa.table({"value": rows.columns[f"v{i}"]}))
+            there = rows.columns[f"v{i}"].is_valid().to_numpy()
+            picks.append(picked(pick, chosen.select(there), group[there], len(first)))
+        ends = np.maximum.reduceat(rows.stop, first)
+        return Events(rows.slot[first], rows.start[first], ends, self.results(self.folded(parts, first, stop), picks))

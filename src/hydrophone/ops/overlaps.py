@@ -1,0 +1,312 @@
+"""Relations of lifetimes: what overlaps, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.joins import free_name
+from hydrophone.ops.payload import codes
+from hydrophone.ops.sets import same_columns, same_key
+from hydrophone.ops.sliding import joined_starts
+from hydrophone.plan.node import Node
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType
+from hydrophone.runs import ranges, search, stable_order
+from hydrophone.state import Held
+from hydrophone.time import MAX_TIME
+
+HOW = ("inner", "left", "full")
+
+
+# --- lifetimes in order -------------------------------------------------------------------------------------------------
+
+
+def by_time(events: Events) -> Events:
+    """In order of (slot, start)."""
+    order = stable_order(events.slot, events.start)
+    return events if order is None else events.select(order)
+
+
+def overlaps(a: Events, b: Events) -> tuple[Ints, Ints]:
+    """All pairs (row of a, row of b) of one slot whose lifetimes overlap; both in order of (slot, start)."""
+    low = search(b.slot, b.start, a.slot, a.start, "left")
+    counts = search(b.slot, b.start, a.slot, a.stop, "left") - low
+    # The others begin before: seen from them, it is the row of a that begins inside.
+    low_a = search(a.slot, a.start, b.slot, b.start, "right")
+    counts_a = search(a.slot, a.start, b.slot, b.stop, "left") - low_a
+    counts_a = np.maximum(counts_a, 0)
+    i = np.concatenate([np.repeat(np.arange(len(a)), counts), ranges(low_a, counts_a)])
+    j = np.concatenate([ranges(low, counts), np.repeat(np.arange(len(b)), counts_a)])
+    return i, j
+
+
+def covers(events: Events) -> Events:
+    """The stretches in which at least one event of a slot is alive, in order of (slot, start)."""
+    events = by_time(events)
+    first = joined_starts(events.slot, events.start, events.stop)
+    stop = np.maximum.reduceat(events.stop, first) if len(first) else events.stop
+    return Events(events.slot[first], events.start[first], stop, pa.table({}))
+
+
+def met(events: Events, cover: Events) -> tuple[Ints, Ints]:
+    """For every event the stretches ``low .. high - 1`` of a cover that it overlaps."""
+    low = search(cover.slot, cover.stop, events.slot, events.start, "right")
+    return low, np.maximum(search(cover.slot, cover.start, events.slot, events.stop, "left"), low)
+
+
+def uncovered(events: Events, cover: Events) -> tuple[Ints, Ints, Ints]:
+    """(row, start, stop) of the parts of lifetimes that lie in no stretch of a cover."""
+    low, high = met(events, cover)
+    counts = high - low
+    row = np.repeat(np.arange(len(events)), counts + 1)
+    # The part before each stretch, and the one after the last.
+    first = np.cumsum(counts + 1) - (counts + 1)
+    at, stretch = ranges(first, counts), ranges(low, counts)
+    start, stop = events.start[row], events.stop[row]
+    start[at + 1] = np.maximum(cover.stop[stretch], events.start[row[at]])
+    stop[at] = np.minimum(cover.start[stretch], events.stop[row[at]])
+    there = start < stop
+    return row[there], start[there], stop[there]
+
+
+# --- joins --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Join(Node):
+    """Pairs of events of one key whose lifetimes overlap, alive while both are.
+
+    With ``how="left"`` also the parts of left lifetimes in which no right event is alive, with nulls on the right; with
+    ``how="full"`` those of the right too. Reference: all pairs with ``max(starts) < min(ends)``. Lifetimes that only touch do not
+    overlap. Where one side is points, an inner join gives points.
+    """
+
+    how: str = "inner"
+
+    def check(self) -> None:
+        """A word that is known."""
+        if self.how not in HOW:
+            raise ParameterError(
+                f"join: how must be one of {', '.join(HOW)}, got {self.how!r}",
+                hint="swap the sides for a right join",
+            )
+
+    def output_type(self, left: StreamType, right: StreamType) -> StreamType:
+        """Both payloads; names of the right that clash get ``_right``."""
+        same_key(left, right, "join")
+        end = {"inner": left.end if right.end else None, "left": left.end, "full": left.end or right.end}[self.how]
+        taken = {*left.key.names, left.time, end, *left.columns.names}
+        if end is not None and end in (*left.key.names, left.time, *left.columns.names):
+            raise ParameterError(
+                f"join: results end in {end!r}, and the left side has another column of that name",
+                hint="rename it, or swap the sides",
+            )
+        fields = [f.with_name(free_name(f.name, taken)) for f in right.columns]
+        return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), end)
+
+    def reach(self, left: StreamType, right: StreamType) -> Reach:
+        """A pair begins when both are alive; what was not met is known at its end."""
+        waits = {"inner": (), "left": (left,), "full": (left, right)}[self.how]
+        if any(x.end for x in waits):
+            return Reach.unbounded(f"join: how={self.how!r} waits for the end of lifetimes")
+        return Reach()
+
+    def kernel(self, left: StreamType, right: StreamType) -> Kernel:
+        """Match."""
+        return JoinKernel(self.how, left, right, self.type)
+
+
+class JoinKernel(Kernel):
+    """Holds the events of either side that the other may still meet, and those whose end must be awaited."""
+
+    def __init__(self, how: str, left: StreamType, right: StreamType, out: StreamType) -> None:
+        self.how, self.out = how, out
+        self.kinds = (left, right)
+        self.left: Held[Events] = Held(Events)
+        self.right: Held[Events] = Held(Events)
+        self.left_open: Held[Events] = Held(Events)
+        self.right_open: Held[Events] = Held(Events)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Match new events of one side with the held ones of the other."""
+        assert isinstance(batch, Events)
+        mine, other = (self.right, self.left) if port else (self.left, self.right)
+        mine.add(batch)
+        if self.how == "full" or (self.how == "left" and port == 0):
+            (self.right_open if port else self.left_open).add(batch)
+        waiting = other.all()
+        if waiting is None or not len(batch):
+            return ()
+        waiting = by_time(waiting)
+        other.replace(waiting, np.zeros(0, np.int64))
+        new = by_time(batch)
+        i, j = overlaps(waiting, new) if port else overlaps(new, waiting)
+        if not len(i):
+            return ()
+        a, b = (waiting.select(i), new.select(j)) if port else (new.select(i), waiting.select(j))
+        columns = pa.table([*a.columns.columns, *b.columns.columns], schema=self.out.columns)
+        stop = np.minimum(a.stop, b.stop) if self.out.end else None
+        return (Events(a.slot, np.maximum(a.start, b.start), stop, columns),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Give what was not met, and forget what the other side has passed."""
+        out = [
+            *self._rest(0, self.left_open, self.right, marks[1]),
+            *self._rest(1, self.right_open, self.left, marks[0]),
+        ]
+        forget_before(self.left, marks[1], self.right_open, len(self.keys))
+        forget_before(self.right, marks[0], self.left_open, len(self.keys))
+        waiting = [int(h.start.min()) for h in (self.left_open.all(), self.right_open.all()) if h is not None]
+        return out, min(*marks, *waiting)
+
+    def _rest(self, port: int, open_: Held[Events], other: Held[Events], mark: int) -> Iterable[Events]:
+        """The parts of one side's lifetimes that ended before the other's mark and met nothing."""
+        held = open_.all()
+        if held is None or not (ended := held.stop <= mark).any():
+            return
+        events = open_.take(ended)
+        cover = other.all()
+        row, start, stop = uncovered(events, covers(cover) if cover is not None else covers(events.select(row_none())))
+        alone = events.select(row)
+        own = list(alone.columns.columns)
+        at = len(self.kinds[0].columns)
+        kinds = self.out.columns.types
+        blank = [pa.nulls(len(row), t) for t in (kinds[:at] if port else kinds[at:])]
+        columns = pa.table([*blank, *own] if port else [*own, *blank], schema=self.out.columns)
+        yield Events(alone.slot, start, stop if self.out.end else None, columns)
+
+
+def row_none() -> Ints:
+    """No rows."""
+    return np.zeros(0, np.int64)
+
+
+def forget_before(held: Held[Events], mark: int, waiting: Held[Events], slots: int) -> None:
+    """Drop events that ended before all that may still ask for them: new ones, and those that wait."""
+    events, others = held.all(), waiting.all()
+    if events is None:
+        return
+    lowest = np.full(slots, mark)
+    if others is not None:
+        np.minimum.at(lowest, others.slot, others.start)
+    over = events.stop <= lowest[events.slot]
+    if over.any():
+        held.take(over)
+
+
+# --- what is met, and what is not ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Met(Node):
+    """Common to operators that keep left events, or parts of them, by what is alive on the right. They wait for the end of lifetimes."""
+
+    def output_type(self, left: StreamType, right: StreamType) -> StreamType:
+        """As the left."""
+        same_key(left, right, self.name())
+        return StreamType(left.key, left.time, left.clock, left.columns, left.end)
+
+    def reach(self, left: StreamType, right: StreamType) -> Reach:
+        """Until the left lifetime ends."""
+        if left.end:
+            return Reach.unbounded(f"{self.name()}: lifetimes may be of any length")
+        return Reach()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SemiJoin(Met):
+    """Left events that overlap at least one right event of their key, whole and once."""
+
+    def kernel(self, left: StreamType, right: StreamType) -> Kernel:
+        """Keep those that met."""
+        return MetKernel("met", False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AntiJoin(Met):
+    """Left events that overlap no right event of their key, whole."""
+
+    def kernel(self, left: StreamType, right: StreamType) -> Kernel:
+        """Keep those that met nothing."""
+        return MetKernel("not met", False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Without(Met):
+    """The parts of left lifetimes in which no right event of their key is alive."""
+
+    def kernel(self, left: StreamType, right: StreamType) -> Kernel:
+        """Cut out."""
+        return MetKernel("parts", False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Difference(Met):
+    """The parts of left lifetimes in which no right event with the same key and equal payload is alive.
+
+    Both sides have the same columns. Null equals null and NaN equals NaN; -0.0 and 0.0 are two values.
+    """
+
+    def output_type(self, left: StreamType, right: StreamType) -> StreamType:
+        """As the left."""
+        same_columns(left, right, "difference")
+        return super().output_type(left, right)
+
+    def kernel(self, left: StreamType, right: StreamType) -> Kernel:
+        """Cut out what is equal."""
+        return MetKernel("parts", True)
+
+
+class MetKernel(Kernel):
+    """Holds left events until the right mark has passed their end, and right ones as long as those may ask for them."""
+
+    def __init__(self, keep: str, equal: bool) -> None:
+        self.keep, self.equal = keep, equal
+        self.left: Held[Events] = Held(Events)
+        self.right: Held[Events] = Held(Events)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold; of right events only what is compared."""
+        assert isinstance(batch, Events)
+        if port == 0:
+            self.left.add(batch)
+        else:
+            self.right.add(
+                replace(batch, end=batch.stop, columns=batch.columns if self.equal else batch.columns.select([]))
+            )
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Answer for the lifetimes that the right mark has passed; the others hold the output mark."""
+        held = self.left.all()
+        out: list[Batch] = []
+        if held is not None and (ended := held.stop <= marks[1]).any():
+            out.append(self._answer(self.left.take(ended)))
+        forget_before(self.right, marks[0], self.left, len(self.keys))
+        rest = self.left.all()
+        if rest is None or min(marks) == MAX_TIME:
+            return out, min(marks)
+        return out, min(*marks, int(rest.start.min()))
+
+    def _answer(self, events: Events) -> Events:
+        right = self.right.all()
+        asked = events
+        if right is None:
+            return events.select(row_none()) if self.keep == "met" else events
+        if self.equal:
+            ordered = replace(right, columns=right.columns.select(events.columns.column_names))
+            code, code_right = codes([events, ordered], len(self.keys))
+            asked, right = replace(events, slot=code), replace(right, slot=code_right)
+        cover = covers(right)
+        if self.keep == "parts":
+            row, start, stop = uncovered(asked, cover)
+            return replace(events.select(row), start=start, end=None if events.end is None else stop)
+        low, high = met(asked, cover)
+        return events.select(high > low if self.keep == "met" else high == low)

@@ -1,0 +1,137 @@
+"""Snapshots: aggregates over what is alive at each instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.aggregates import Aggregates, Aggregating, aggregate_fields, check_aggregates, end_name, part_table
+from hydrophone.ops.lifetimes import chopped
+from hydrophone.ops.picks import picked
+from hydrophone.ops.summaries import Aggregate
+from hydrophone.plan.node import Node
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType
+from hydrophone.runs import order_by_slot, ranges, search, stable_order
+from hydrophone.time import MAX_TIME
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot(Node):
+    """Aggregates over the events of a key that are alive, for every stretch of time between two changes.
+
+    A change is the start or the end of an event. Where nothing is alive there is no row. A stretch is given when progress has
+    passed its end. `report` also cuts at multiples of that duration, so that events that live long hold back neither progress nor
+    slices. Reference: at each instant, the aggregate of all events with ``start <= instant < end``.
+    """
+
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    report: int | None = None
+
+    def check(self) -> None:
+        """At least one aggregate, and a positive duration."""
+        check_aggregates(self.aggregates, "snapshot")
+        if self.report is not None and self.report <= 0:
+            raise ParameterError(
+                f"snapshot: report must be positive, got {self.report}", hint='snapshot(report="1h"), or none'
+            )
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """One column per aggregate; the lifetime is the stretch."""
+        end = end_name(x, "snapshot")
+        return StreamType(x.key, x.time, x.clock, pa.schema(aggregate_fields(self.aggregates, x, "snapshot", end)), end)
+
+    def reach(self, x: StreamType) -> Reach:
+        """The change at the start of a stretch, and the one at its end."""
+        if self.report is None:
+            return Reach.unbounded("snapshot: a stretch may last for ever without report=")
+        return Reach(before=1, after=self.report)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Aggregate."""
+        return SnapshotKernel(self.aggregates, self.report, x, self.type)
+
+
+class SnapshotKernel(Aggregating):
+    """Holds what is alive, from the last change on; columns: the parts of every event, its first start, and what picks look at."""
+
+    def __init__(self, aggregates: Aggregates, report: int | None, kind: StreamType, out: StreamType) -> None:
+        super().__init__(aggregates, kind, out)
+        self.report = report
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold."""
+        assert isinstance(batch, Events)
+        if not len(batch):
+            return ()
+        columns = part_table(self.parts(batch)).append_column("born", pa.array(batch.start))
+        for i, pick in enumerate(self.picks):
+            columns = columns.append_column(f"v{i}", batch.columns[pick.column])
+        alive = Events(batch.slot, batch.start, batch.stop, columns)
+        self.open.add(alive if self.report is None else chopped(alive, self.report))
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """Give the stretches that ended; what is alive goes on from the last change."""
+        mark, held = marks[0], self.open.all()
+        if held is None:
+            return (), mark
+        order = stable_order(held.slot, held.columns["born"].to_numpy())
+        if order is not None:
+            held = held.select(order)
+        slot, time = _changes(held, mark)
+        last = search(slot, time, held.slot, np.full(len(held), MAX_TIME), "left") - 1
+        first = search(slot, time, held.slot, held.start, "left")
+        until = np.where(held.stop <= mark, search(slot, time, held.slot, held.stop, "left"), last)
+        out = self._stretches(held, first, np.maximum(until - first, 0), slot, time)
+        begun = held.start <= mark
+        start = np.where(begun, time[np.maximum(last, 0)] if len(time) else held.start, held.start)
+        over = held.stop <= mark
+        rest = Events(held.slot, start, held.stop, held.columns)
+        self.open.replace(rest.select(~over), held.slot[begun])
+        if over.all() or mark == MAX_TIME:
+            return out, mark
+        return out, min(mark, int(start[~over].min()))
+
+    def _stretches(self, held: Events, first: Ints, counts: Ints, slot: Ints, time: Ints) -> tuple[Batch, ...]:
+        """Results for the stretches (by the number of the change that begins them) in which each event is alive."""
+        row, stretch = np.repeat(np.arange(len(held)), counts), ranges(first, counts)
+        if not len(row):
+            return ()
+        order = order_by_slot(stretch)
+        row, stretch = row[order], stretch[order]
+        begin = np.flatnonzero(np.concatenate([[True], stretch[1:] != stretch[:-1]]))
+        stop = np.append(begin[1:], len(row))
+        width = held.columns.num_columns - 1 - len(self.picks)
+        parts = [held.columns.column(i).to_numpy()[row] for i in range(width)]
+        group = np.repeat(np.arange(len(begin)), stop - begin)
+        columns = self.results(self.folded(parts, begin, stop), self._picks(held, row, group, len(begin)))
+        at = stretch[begin]
+        return (Events(slot[at], time[at], time[at + 1], columns),)
+
+    def _picks(self, held: Events, row: Ints, group: Ints, groups: int) -> list[pa.Array]:
+        found = []
+        for i, pick in enumerate(self.picks):
+            values = held.columns[f"v{i}"].take(pa.array(row))
+            there = values.is_valid().to_numpy()
+            born = held.columns["born"].to_numpy()[row]
+            rows = Events(group, born, None, pa.table({"value": values})).select(there)
+            found.append(picked(pick, rows, group[there], groups))
+        return found
+
+
+def _changes(held: Events, mark: int) -> tuple[Ints, Ints]:
+    """The instants (slot, time) at which something starts or ends, up to the mark, in order and each once."""
+    slot, time = np.concatenate([held.slot, held.slot]), np.concatenate([held.start, held.stop])
+    known = time <= mark
+    slot, time = slot[known], time[known]
+    order = np.lexsort((time, slot))
+    slot, time = slot[order], time[order]
+    fresh = np.concatenate([[True], (slot[1:] != slot[:-1]) | (time[1:] != time[:-1])])[: len(slot)]
+    return slot[fresh], time[fresh]
