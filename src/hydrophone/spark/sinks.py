@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,15 @@ Metrics = dict[str, Any]
 _log = logging.getLogger("hydrophone")
 
 
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session talks to a Spark Connect server, which may be another machine."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def on_this_machine(spark: SparkSession, path: str) -> Path | None:
-    """The path as Python sees it, where Spark means the same: in local mode, and where it says ``file:``."""
+    """The path as Python sees it, where Spark means the same: in local mode, and where it says ``file:``; never through Connect."""
+    if is_remote(spark):
+        return None
     scheme, colon, rest = path.partition(":")
     if colon and "/" not in scheme:
         return Path("/" + rest.lstrip("/")) if scheme == "file" else None
@@ -87,25 +94,22 @@ class Writer:
     result : their schema
     outlets : everything that is written
     drafts : the files that tasks write; None where Spark must write
-    told : takes the metrics
     """
 
     to: Parquet | Memory
     result: pa.Schema
     outlets: tuple[Outlet, ...]
     drafts: Drafts | None
-    told: Callable[[Metrics], None]
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
-        """Write results and late rows, then tell."""
+        """Write results and late rows; warn of late rows."""
         drafts = self.drafts
-        metrics = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
-        late = {o.source: o.path for o in self.outlets}
-        for source, rows in metrics["late"].items():
-            _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, late.get(source, "not kept"))
-        self.told(metrics)
+        late = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
+        paths = {o.source: o.path for o in self.outlets}
+        for source, rows in late.items():
+            _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, paths.get(source, "not kept"))
 
-    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> Metrics:
+    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> dict[int, int]:
         """One job: the tasks that run the shards have written files, which are moved into place."""
         given = chunks.collect()
         for outlet in self.outlets:
@@ -113,16 +117,16 @@ class Writer:
             drafts.commit(outlet, batch, [r.origin for r in given if (r.kind, r.number, r.port) == address])
         if isinstance(self.to, Memory):
             self._remember(batch, [row.data for row in given if row.kind == Kind.RESULT])
-        return combined(batch, [json.loads(row.data) for row in given if row.kind == Kind.METRICS])
+        return late_rows(json.loads(row.data) for row in given if row.kind == Kind.METRICS)
 
-    def _by_spark(self, chunks: DataFrame, batch: int) -> Metrics:
+    def _by_spark(self, chunks: DataFrame, batch: int) -> dict[int, int]:
         """Spark writes, wherever it can; the chunks are kept, because every action would run the stateful operators again."""
         chunks = chunks.persist()
         try:
             told = chunks.where(f"kind = {Kind.METRICS:d}").select("data").collect()
-            metrics = combined(batch, [json.loads(row.data) for row in told])
+            late = late_rows(json.loads(row.data) for row in told)
             for outlet in self.outlets:
-                if outlet.source is None or metrics["late"].get(outlet.source):
+                if outlet.source is None or late.get(outlet.source):
                     packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
                     rows = packed.mapInArrow(Unpack(outlet.schema), spark_schema(outlet.schema))
                     rows.write.mode("overwrite").parquet(outlet.folder(batch))
@@ -131,7 +135,7 @@ class Writer:
                 self._remember(batch, [row.data for row in results])
         finally:
             chunks.unpersist()
-        return metrics
+        return late
 
     def _remember(self, batch: int, packed: list[bytes]) -> None:
         assert isinstance(self.to, Memory)
@@ -217,14 +221,51 @@ def outlets_of(
     return (*results, *(Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late))
 
 
-def combined(batch: int, shards: list[Metrics]) -> Metrics:
-    """The metrics of all shards as those of the query; marks in nanoseconds."""
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+OBSERVED = "hydrophone"
+"""The name of our metrics in the progress that Spark reports of a query."""
+_SUMS = ("rows", "results", "keys", "state_bytes")
+
+
+def observed(chunks: DataFrame, sources: int) -> DataFrame:
+    """The same chunks; Spark adds up their metrics and reports them with its own, to listeners and through Connect too."""
+    from pyspark.sql import functions
+
+    def taken(path: str) -> str:
+        return f"if(kind = {Kind.METRICS:d}, cast(get_json_object(cast(data as string), '$.{path}') as long), null)"
+
+    parts = [f"coalesce(sum({taken(name)}), 0) as {name}" for name in _SUMS]
+    for n in range(sources):
+        parts.append(f"coalesce(sum({taken(f'late.{n}')}), 0) as late_{n}")
+        parts.append(f"min({taken(f'marks.{n}')}) as mark_{n}")
+    return chunks.observe(OBSERVED, *(functions.expr(p) for p in parts))
+
+
+def reported(batch: int, found: Mapping[str, int | None]) -> Metrics:
+    """Our metrics, as Spark reports what `observed` asked for; marks in nanoseconds.
+
+    Examples
+    --------
+    >>> reported(3, {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "late_0": 0, "mark_0": 70})
+    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'late': {}, 'marks': {0: 70}}
+    """
+    late, marks = (
+        {int(name.removeprefix(kind)): value for name, value in found.items() if name.startswith(kind)}
+        for kind in ("late_", "mark_")
+    )
+    return {
+        "batch": batch,
+        **{name: found[name] for name in _SUMS},
+        "late": {n: rows for n, rows in late.items() if rows},
+        "marks": {n: mark for n, mark in marks.items() if mark is not None},
+    }
+
+
+def late_rows(shards: Iterable[Metrics]) -> dict[int, int]:
+    """The late rows of all shards by source."""
     late: dict[int, int] = {}
-    marks: dict[int, int] = {}
     for shard in shards:
         for source, rows in shard["late"].items():
             late[int(source)] = late.get(int(source), 0) + rows
-        for source, mark in shard["marks"].items():
-            marks[int(source)] = min(mark, marks.get(int(source), mark))
-    total = {name: sum(s[name] for s in shards) for name in ("rows", "results", "keys", "state_bytes")}
-    return {"batch": batch, **total, "late": late, "marks": marks}
+    return late

@@ -6,10 +6,9 @@ import logging
 import os
 import re
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
 from hydrophone.spark.scan import columns, prune
-from hydrophone.spark.sinks import Drafts, Metrics, Writer, outlets_of
+from hydrophone.spark.sinks import OBSERVED, Drafts, Metrics, Writer, is_remote, observed, outlets_of, reported
 from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
 from hydrophone.time import duration
 from hydrophone.write import Memory, Parquet
@@ -65,7 +64,6 @@ class RunningQuery:
 
     query: StreamingQuery
     late_path: str | None
-    _told: deque[Metrics] = field(repr=False)
 
     def stop(self) -> None:
         """Stop after the running task; the checkpoint lets `start` go on from here."""
@@ -91,15 +89,24 @@ class RunningQuery:
         """What the latest micro-batches did, oldest first.
 
         Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
-        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them.
+        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them. Spark's own
+        report has the same numbers (``observedMetrics``, under ``hydrophone``), and so have its listeners.
         """
-        return list(self._told)
+        found = ((p.batchId, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
+        return [reported(batch, _named(row.asDict())) for batch, row in found if row is not None]
 
     @property
     def status(self) -> dict[str, Any]:
         """Whether the query runs, what Spark says it does, and the metrics of the latest micro-batch."""
-        latest = self._told[-1] if self._told else {}
-        return {"active": self.query.isActive, "message": self.query.status["message"], **latest}
+        latest = self.progress[-1:]
+        return {"active": self.query.isActive, "message": self.query.status["message"], **(latest[0] if latest else {})}
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """A reported row by names; Spark 4.3 hands it through Connect as its values and their schema."""
+    if row.keys() != {"values", "schema"}:
+        return row
+    return dict(zip((f["name"] for f in row["schema"]["fields"]), row["values"], strict=True))
 
 
 _OWN = re.compile(r"^hydrophone\.errors\.(\w+): (.*)(?:\n  at (.*))?(?:\n  Hint: (.*))?", re.MULTILINE)
@@ -134,6 +141,11 @@ def start(
 ) -> RunningQuery:
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
     _check(root, to, shape)
+    if isinstance(to, Memory) and is_remote(spark):
+        raise UnsupportedError(
+            "start: through Spark Connect results cannot stay in this process, because the server writes them",
+            hint='write files: to=hp.write.parquet("clean/")',
+        )
     checkpoint, late = _in_full(checkpoint), replace(late, path=late.path and _in_full(late.path))
     to = Parquet(_in_full(to.path)) if isinstance(to, Parquet) else to
     query = Plan.of(root, late)
@@ -142,11 +154,10 @@ def start(
     late_path = (late.path or f"{checkpoint}/late") if late.action is Action.SIDE else None
     if late_path:
         _log.info("late rows go to %s", late_path)
-    told: deque[Metrics] = deque(maxlen=100)
     result = emit.schema(root.type, shape)
     outlets = outlets_of(to, result, _instants(root), [f.schema for f in query.feeds], late_path)
     drafts = Drafts.of(spark, outlets, note["id"])
-    writer = Writer(to, result, outlets, drafts, told.append)
+    writer = Writer(to, result, outlets, drafts)
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
         chunks = reduce(
             lambda a, b: a.union(b),
@@ -156,13 +167,14 @@ def start(
             processor = ShardProcessor(note["id"], plan, drafts)
             chunks = chunks.groupBy("label").transformWithStateInPandas(processor, DDL, "Append", "None")
         running = (
-            chunks.writeStream.foreachBatch(writer)
+            observed(chunks, len(query.feeds))
+            .writeStream.foreachBatch(writer)
             .outputMode("append")
             .option("checkpointLocation", checkpoint)
             .trigger(**_trigger(trigger))
             .start()
         )
-    return RunningQuery(running, late_path, told)
+    return RunningQuery(running, late_path)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
