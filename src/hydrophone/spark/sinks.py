@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.io.parquet import repeated
 from hydrophone.spark.data import held_schema, spark_schema, to_held
 from hydrophone.spark.pack import SINK, Chunk, Kind
 from hydrophone.spark.wire import unpacked
-from hydrophone.write import Memory, Parquet
+from hydrophone.write import Csv, Memory, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +68,7 @@ class Outlet:
     source: int | None
     schema: pa.Schema
     path: str
+    form: str = "parquet"
 
     def folder(self, batch: int) -> str:
         """Where a micro-batch goes."""
@@ -94,12 +96,14 @@ class Writer:
     result : their schema
     outlets : everything that is written
     drafts : the files that tasks write; None where Spark must write
+    query : the id that the checkpoint holds
     """
 
-    to: Parquet | Memory
+    to: Sink
     result: pa.Schema
     outlets: tuple[Outlet, ...]
     drafts: Drafts | None
+    query: str
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
         """Write results and late rows; warn of late rows."""
@@ -129,13 +133,23 @@ class Writer:
                 if outlet.source is None or late.get(outlet.source):
                     packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
                     rows = packed.mapInArrow(Unpack(outlet.schema), spark_schema(outlet.schema))
-                    rows.write.mode("overwrite").parquet(outlet.folder(batch))
+                    self._write(rows, outlet, batch)
             if isinstance(self.to, Memory):
                 results = chunks.where(f"kind = {Kind.RESULT:d}").select("data").collect()
                 self._remember(batch, [row.data for row in results])
         finally:
             chunks.unpersist()
         return late
+
+    def _write(self, rows: DataFrame, outlet: Outlet, batch: int) -> None:
+        if outlet.form == "table":
+            marked = rows.selectExpr("*", f"'{self.query}' as query", f"{batch}L as batch")
+            # Its own partition alone: the session of the stream overwrites dynamically.
+            marked.write.mode("overwrite").insertInto(outlet.path, overwrite=True)
+        elif outlet.form == "csv":
+            flat(rows).write.mode("overwrite").csv(outlet.folder(batch), header=True)
+        else:
+            rows.write.mode("overwrite").parquet(outlet.folder(batch))
 
     def _remember(self, batch: int, packed: list[bytes]) -> None:
         assert isinstance(self.to, Memory)
@@ -161,7 +175,7 @@ class Drafts:
     @classmethod
     def of(cls, spark: SparkSession, outlets: Iterable[Outlet], query: str) -> Drafts | None:
         """Empty drafts, or None where Python cannot reach all outlets."""
-        found = {o: on_this_machine(spark, o.folder(0)) for o in outlets}
+        found = {o: on_this_machine(spark, o.folder(0)) if o.form == "parquet" else None for o in outlets}
         folders = {o: f.parent for o, f in found.items() if f is not None}
         if len(folders) < len(found):
             return None
@@ -214,11 +228,51 @@ class Drafts:
 
 
 def outlets_of(
-    to: Parquet | Memory, result: pa.Schema, instants: frozenset[str], sources: Iterable[pa.Schema], late: str | None
+    to: Sink, result: pa.Schema, instants: frozenset[str], sources: Iterable[pa.Schema], late: str | None
 ) -> tuple[Outlet, ...]:
     """What is written: results, unless they stay in memory, and late rows, where they are kept."""
-    results = [] if isinstance(to, Memory) else [Outlet(None, held_schema(result, instants), to.path)]
-    return (*results, *(Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late))
+    aside = [Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late]
+    if isinstance(to, Memory):
+        return tuple(aside)
+    path, form = (to.name, "table") if isinstance(to, Table) else (to.path, "csv" if isinstance(to, Csv) else "parquet")
+    return (Outlet(None, held_schema(result, instants), path, form), *aside)
+
+
+def check_cells(schema: pa.Schema) -> None:
+    """Refuse what CSV has no cell for; complex values become two columns."""
+    for field in schema.empty_table().flatten().schema:
+        if pa.types.is_nested(field.type):
+            raise UnsupportedError(
+                f"write.csv: column {field.name!r} holds {field.type}, which has no place in a cell",
+                hint="write Parquet: hp.write.parquet(...)",
+            )
+
+
+def flat(frame: DataFrame) -> DataFrame:
+    """Complex values as two columns."""
+    parts: list[str] = []
+    for field in frame.schema.fields:
+        quoted = f"`{field.name}`"
+        inner = field.dataType.fieldNames() if field.dataType.typeName() == "struct" else None  # type: ignore[attr-defined]
+        parts += [quoted] if inner is None else [f"{quoted}.{n} as `{field.name}.{n}`" for n in inner]
+    return frame.selectExpr(*parts)
+
+
+def prepare_table(spark: SparkSession, outlets: Iterable[Outlet], form: str | None) -> None:
+    """Make the table of results, or see that the one that is there fits."""
+    for outlet in (o for o in outlets if o.form == "table"):
+        wanted = [*outlet.schema.names, "query", "batch"]
+        if spark.catalog.tableExists(outlet.path):
+            found = spark.table(outlet.path).columns
+            if found != wanted:
+                raise ParameterError(
+                    f"write.table: {outlet.path} has the columns {', '.join(found)}; a stream writes {', '.join(wanted)}",
+                    hint="choose another name: the stream makes the table",
+                )
+            continue
+        empty = spark.createDataFrame([], spark_schema(outlet.schema))
+        writer = empty.selectExpr("*", "'' as query", "0L as batch").write.partitionBy("query", "batch")
+        (writer.format(form) if form else writer).saveAsTable(outlet.path)
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------

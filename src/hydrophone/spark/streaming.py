@@ -29,10 +29,21 @@ from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
 from hydrophone.spark.scan import columns, prune
-from hydrophone.spark.sinks import OBSERVED, Drafts, Metrics, Writer, is_remote, observed, outlets_of, reported
+from hydrophone.spark.sinks import (
+    OBSERVED,
+    Drafts,
+    Metrics,
+    Writer,
+    check_cells,
+    is_remote,
+    observed,
+    outlets_of,
+    prepare_table,
+    reported,
+)
 from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
 from hydrophone.time import duration
-from hydrophone.write import Memory, Parquet
+from hydrophone.write import Csv, Memory, Parquet, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,8 +57,10 @@ _SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
-"""What the query runs with, whatever the session says: blocks of state in RocksDB, changes of it written as a log."""
+"""What the query runs with, whatever the session says: blocks of state in RocksDB, changes of it written as a log; of a
+table of results a micro-batch overwrites its own partition alone."""
 
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
@@ -131,8 +144,9 @@ def start(
     root: Node,
     spark: SparkSession,
     *,
-    to: Parquet | Memory,
+    to: Sink,
     checkpoint: str,
+    name: str | None,
     late: late.Late,
     shards: int | None,
     files_per_batch: int | None,
@@ -147,7 +161,7 @@ def start(
             hint='write files: to=hp.write.parquet("clean/")',
         )
     checkpoint, late = _in_full(checkpoint), replace(late, path=late.path and _in_full(late.path))
-    to = Parquet(_in_full(to.path)) if isinstance(to, Parquet) else to
+    to = replace(to, path=_in_full(to.path)) if isinstance(to, Parquet | Csv) else to
     query = Plan.of(root, late)
     note = agreed(spark, checkpoint, query.stages, shards)
     plans = query.shards(note["shards"], late, shape)
@@ -157,7 +171,8 @@ def start(
     result = emit.schema(root.type, shape)
     outlets = outlets_of(to, result, _instants(root), [f.schema for f in query.feeds], late_path)
     drafts = Drafts.of(spark, outlets, note["id"])
-    writer = Writer(to, result, outlets, drafts)
+    prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
+    writer = Writer(to, result, outlets, drafts, note["id"])
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
         chunks = reduce(
             lambda a, b: a.union(b),
@@ -169,6 +184,7 @@ def start(
         running = (
             observed(chunks, len(query.feeds))
             .writeStream.foreachBatch(writer)
+            .queryName(name or f"hydrophone {os.path.basename(checkpoint.rstrip('/'))} {note['id'][:8]}")
             .outputMode("append")
             .option("checkpointLocation", checkpoint)
             .trigger(**_trigger(trigger))
@@ -300,7 +316,7 @@ def _packed(spark: SparkSession, feed: Feed, packer: Packer, files_per_batch: in
 # --- what cannot run -----------------------------------------------------------------------------------------------------
 
 
-def _check(root: Node, to: Parquet | Memory, shape: emit.Shape) -> None:
+def _check(root: Node, to: Sink, shape: emit.Shape) -> None:
     """Refuse what could never give an answer, and explain what may hold progress back."""
     for source in _sources(root):
         _check_source(source)
@@ -318,8 +334,12 @@ def _check(root: Node, to: Parquet | Memory, shape: emit.Shape) -> None:
             )
     if not isinstance(to, Memory):
         check_grid(root.type)
-        if "batch" in emit.schema(root.type, shape).names:
-            raise ParameterError("start: the result has a column 'batch', which names the folders of the sink")
+        schema = emit.schema(root.type, shape)
+        for taken in ("batch", "query") if isinstance(to, Table) else ("batch",):
+            if taken in schema.names:
+                raise ParameterError(f"start: the result has a column {taken!r}, which names the folders of the sink")
+        if isinstance(to, Csv):
+            check_cells(schema)
 
 
 def _instants(root: Node) -> frozenset[str]:
