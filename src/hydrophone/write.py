@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-__all__ = ["Memory", "Parquet", "memory", "parquet"]
+__all__ = ["Csv", "Memory", "Parquet", "Sink", "Table", "csv", "memory", "parquet", "table"]
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,21 @@ class Parquet:
     """A folder of Parquet files, with a folder ``batch=<number>`` for every micro-batch."""
 
     path: str
+
+
+@dataclass(frozen=True)
+class Csv:
+    """A folder of CSV files with headers, with a folder ``batch=<number>`` for every micro-batch."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in Spark's catalogue; a stream adds the columns ``query`` and ``batch``, which partition it."""
+
+    name: str
+    format: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +40,9 @@ class Memory:
     def to_arrow(self) -> pa.Table:
         """All results so far."""
         return pa.concat_tables([self.batches[i] for i in sorted(self.batches)])
+
+
+Sink = Parquet | Csv | Table | Memory
 
 
 def parquet(path: str) -> Parquet:
@@ -40,6 +58,35 @@ def parquet(path: str) -> Parquet:
     Parquet(path='clean/')
     """
     return Parquet(str(path))
+
+
+def csv(path: str) -> Csv:
+    """Write CSV files under `path`; complex values are ``value.re`` and ``value.im``, and windows have no place in a cell.
+
+    Of a stream, micro-batches are written whole and replaced whole, as by `parquet`.
+
+    Examples
+    --------
+    >>> csv("clean/")
+    Csv(path='clean/')
+    """
+    return Csv(str(path))
+
+
+def table(name: str, format: str | None = None) -> Table:
+    """Write a table of Spark's catalogue, such as ``"lab.clean"``; `format` is one that Spark knows (by default its own choice).
+
+    A stream makes the table if there is none, partitioned by ``query`` (an id that the checkpoint holds) and ``batch``, and
+    every micro-batch overwrites its own partition. So each result is there once when the query has gone on from a crash.
+    What readers see in between is up to the format: with plain files they may meet a partition that is being replaced, and
+    a session that has read the table before must look anew (``spark.catalog.refreshTable``).
+
+    Examples
+    --------
+    >>> table("lab.clean")
+    Table(name='lab.clean', format=None)
+    """
+    return Table(str(name), format)
 
 
 def memory() -> Memory:

@@ -9,8 +9,10 @@ from os import PathLike
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
+import narwhals as nw
 import pyarrow as pa
 
+from hydrophone import write
 from hydrophone.engine import emit, late, local
 from hydrophone.errors import ParameterError, located
 from hydrophone.io import csv, parquet
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pyspark.sql import DataFrame, SparkSession
 
-    from hydrophone import write
     from hydrophone.spark.streaming import RunningQuery
 
 
@@ -100,15 +101,53 @@ class Query:
         shape: str = "rows",
         slices: int | None = None,
         shards: int | None = None,
+        keys: nw.Expr | None = None,
+        start: Instant | None = None,
+        end: Instant | None = None,
     ) -> DataFrame:
         """Run on Spark: a lazy DataFrame, to compose with Spark code of your own.
 
         The plan ("slices", "shards", "keys") and its counts are chosen from the data unless given; ``explain("spark")``
         says which and why. A uniform signal leaves as rows, or with ``shape="segments"`` as one row per contiguous run.
+
+        A filter on the DataFrame (``.where("sensor = 3")``) runs after the query, which has worked for all sensors by then:
+        Spark does not look into our tasks. `keys` (a condition on key columns, ``hp.col("sensor") == 3``), `start` and
+        `end` give the same rows and reach the sources: files and row groups that cannot matter are not read.
         """
         from hydrophone.spark import batch
 
-        return batch.to_spark(self.node, spark, plan=plan, shape=shape, slices=slices, shards=shards)
+        return batch.to_spark(
+            self.node, spark, plan=plan, shape=shape, slices=slices, shards=shards, keys=keys, start=start, end=end
+        )
+
+    def save(
+        self,
+        to: write.Sink,
+        spark: SparkSession | None = None,
+        *,
+        overwrite: bool = False,
+        shape: str = "rows",
+        plan: Literal["auto", "slices", "keys", "shards"] = "auto",
+    ) -> None:
+        """Run over what is there and write the whole answer: with a session on Spark, without one in this process.
+
+        On Spark, files and tables are written by its tasks, and appear when all are done, as far as their format can do
+        that; a table needs a session, and memory is `to_arrow`. In this process see `to_parquet` and `to_csv`.
+        """
+        if spark is not None:
+            from hydrophone.spark import batch
+
+            batch.save(self.node, spark, to, overwrite=overwrite, shape=shape, plan=plan)
+        elif isinstance(to, write.Csv) and shape == "rows":
+            self.to_csv(to.path, overwrite=overwrite)
+        elif isinstance(to, write.Parquet):
+            self.to_parquet(to.path, shape=shape, overwrite=overwrite)
+        elif isinstance(to, write.Memory):
+            to.batches[len(to.batches)] = self.to_arrow(shape)
+        elif isinstance(to, write.Csv):
+            raise ParameterError("save: a CSV file holds rows, not segments", hint='shape="rows"')
+        else:
+            raise ParameterError("save: tables are Spark's", hint="give a session: save(to, spark)")
 
     def batches(self, rows: int = 65_536, *, late: late.Late | None = None, shape: str = "rows") -> Iterator[pa.Table]:
         """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.
@@ -123,8 +162,9 @@ class Query:
         self,
         spark: SparkSession,
         *,
-        to: write.Parquet | write.Memory,
+        to: write.Sink,
         checkpoint: str,
+        name: str | None = None,
         late: late.Late | None = None,
         shards: int | None = None,
         files_per_batch: int | None = None,
@@ -140,9 +180,11 @@ class Query:
         Parameters
         ----------
         spark : SparkSession
-        to : where results go, such as ``hp.write.parquet("clean/")``
+        to : where results go, such as ``hp.write.parquet("clean/")``; also ``csv``, ``table`` and ``memory``
         checkpoint : str
             A folder that belongs to this query alone. Starting again with it continues; another query or number of shards is refused.
+        name : str, optional
+            What Spark calls the query, in its reports and on its web page; unlike those of other running queries of the session.
         late : optional
             What happens to rows that come later than their source promised; by default they are kept aside in ``<checkpoint>/late``.
         shards : int, optional
@@ -161,6 +203,7 @@ class Query:
             spark,
             to=to,
             checkpoint=str(checkpoint),
+            name=name,
             late=late or _SIDE,
             shards=shards,
             files_per_batch=files_per_batch,

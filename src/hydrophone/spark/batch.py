@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
@@ -27,13 +28,18 @@ from hydrophone.plan.reach import reach_of_sources
 from hydrophone.plan.rewrite import filters_on_sources, rewrite
 from hydrophone.plan.source import Source
 from hydrophone.spark import lake as lakes_
+from hydrophone.spark import narrow
 from hydrophone.spark import slices as slices_
 from hydrophone.spark.data import SparkData, check_grid, held_schema, spark_schema
 from hydrophone.spark.exchange import PACKED
 from hydrophone.spark.lake import Lake, Measure
 from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, prune, scan_of
 from hydrophone.spark.shards import Feed, PackFiles, PackRows, PackTable, RunAndPack, RunLast, without_sources
+from hydrophone.spark.sinks import check_cells, flat
 from hydrophone.spark.slices import Shares
+from hydrophone.spark.titles import Titled, title
+from hydrophone.time import Instant
+from hydrophone.write import Csv, Memory, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -219,9 +225,14 @@ def to_spark(
     shape: str = "rows",
     slices: int | None = None,
     shards: int | None = None,
+    keys: nw.Expr | None = None,
+    start: Instant | None = None,
+    end: Instant | None = None,
 ) -> DataFrame:
     """The result of a query as a lazy DataFrame."""
     kind, form = root.type, emit.check_shape(root.type, shape)
+    part = narrow.Part.of(kind, keys, start, end, form)
+    root = part.of_plan(root)
     sources = [n for n in root.topological() if isinstance(n, Source)]
     for source in sources:
         _refuse(source)
@@ -233,11 +244,30 @@ def to_spark(
     schema = held_schema(emit.schema(kind, form), frozenset(instants))
     if choice.shares is not None:
         task = choice.shares.task(form, schema)
-        return _numbers(spark, len(choice.shares.shares)).mapInArrow(task, spark_schema(schema))
+        titled = Titled(task, title(choice.name, root))
+        frame = _numbers(spark, len(choice.shares.shares)).mapInArrow(titled, spark_schema(schema))
+        return part.of_frame(frame, kind)
     exchange = _Exchange(spark, root, choice.shards)
     last = exchange.stages[-1]
     packed = exchange.shuffled(len(exchange.stages) - 1)
-    return packed.mapInArrow(RunLast(without_sources(last), form, schema), spark_schema(schema))
+    titled = Titled(RunLast(without_sources(last), form, schema), title("shards", last.root))
+    return part.of_frame(packed.mapInArrow(titled, spark_schema(schema)), kind)
+
+
+def save(root: Node, spark: SparkSession, to: Sink, *, overwrite: bool, shape: str, plan: Plan) -> None:
+    """Run a query and let Spark write its answer."""
+    if isinstance(to, Csv):
+        check_cells(emit.schema(root.type, emit.check_shape(root.type, shape)))
+    if isinstance(to, Memory):
+        raise UnsupportedError("save: with a session results go to files or tables", hint="to_spark(spark).toArrow()")
+    frame = to_spark(root, spark, plan=plan, shape=shape)
+    writer = (flat(frame) if isinstance(to, Csv) else frame).write.mode("overwrite" if overwrite else "errorifexists")
+    if isinstance(to, Table):
+        (writer.format(to.format) if to.format else writer).saveAsTable(to.name)
+    elif isinstance(to, Csv):
+        writer.csv(to.path, header=True)
+    else:
+        writer.parquet(to.path)
 
 
 def _refuse(source: Source) -> None:
@@ -278,7 +308,8 @@ class _Exchange:
         kind = spark_schema(PACKED)
         if isinstance(producer, int):
             stage: Stage = without_sources(self.stages[producer])
-            return self.shuffled(producer).mapInArrow(RunAndPack(stage, feeds, self.shards), kind)
+            task = Titled(RunAndPack(stage, feeds, self.shards), title("shards", stage.root))
+            return self.shuffled(producer).mapInArrow(task, kind)
         data = producer.data
         if isinstance(data, SparkData):
             names = columns(producer.layout)
@@ -287,13 +318,15 @@ class _Exchange:
             frame = data.frame.select(*quoted)
             for passed in _conditions(self.root, producer):
                 frame = frame.where(passed)
-            return frame.mapInArrow(PackRows(feeds, self.shards, schema), kind)
+            return frame.mapInArrow(Titled(PackRows(feeds, self.shards, schema), "pack rows"), kind)
         if isinstance(data, ArrowData):
-            return _numbers(self.spark, 1).mapInArrow(PackTable(feeds, self.shards, TableScan.of(producer)), kind)
+            task = Titled(PackTable(feeds, self.shards, TableScan.of(producer)), "pack a table")
+            return _numbers(self.spark, 1).mapInArrow(task, kind)
         scan = scan_of(self.root, producer)
         lake = lakes_.survey(producer)
         reads = _in_turn(lake, min(_count(lake.bytes, _tasks(self.spark)), max(1, len(lake.size))))
-        return _numbers(self.spark, len(reads)).mapInArrow(PackFiles(feeds, self.shards, scan, reads), kind)
+        task = Titled(PackFiles(feeds, self.shards, scan, reads), f"read {data.identity} and pack")
+        return _numbers(self.spark, len(reads)).mapInArrow(task, kind)
 
 
 def _conditions(root: Node, source: Source) -> list[str]:

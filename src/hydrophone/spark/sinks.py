@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.io.parquet import repeated
 from hydrophone.spark.data import held_schema, spark_schema, to_held
 from hydrophone.spark.pack import SINK, Chunk, Kind
 from hydrophone.spark.wire import unpacked
-from hydrophone.write import Memory, Parquet
+from hydrophone.write import Csv, Memory, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +29,15 @@ Metrics = dict[str, Any]
 _log = logging.getLogger("hydrophone")
 
 
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session talks to a Spark Connect server, which may be another machine."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def on_this_machine(spark: SparkSession, path: str) -> Path | None:
-    """The path as Python sees it, where Spark means the same: in local mode, and where it says ``file:``."""
+    """The path as Python sees it, where Spark means the same: in local mode, and where it says ``file:``; never through Connect."""
+    if is_remote(spark):
+        return None
     scheme, colon, rest = path.partition(":")
     if colon and "/" not in scheme:
         return Path("/" + rest.lstrip("/")) if scheme == "file" else None
@@ -60,6 +68,7 @@ class Outlet:
     source: int | None
     schema: pa.Schema
     path: str
+    form: str = "parquet"
 
     def folder(self, batch: int) -> str:
         """Where a micro-batch goes."""
@@ -87,25 +96,24 @@ class Writer:
     result : their schema
     outlets : everything that is written
     drafts : the files that tasks write; None where Spark must write
-    told : takes the metrics
+    query : the id that the checkpoint holds
     """
 
-    to: Parquet | Memory
+    to: Sink
     result: pa.Schema
     outlets: tuple[Outlet, ...]
     drafts: Drafts | None
-    told: Callable[[Metrics], None]
+    query: str
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
-        """Write results and late rows, then tell."""
+        """Write results and late rows; warn of late rows."""
         drafts = self.drafts
-        metrics = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
-        late = {o.source: o.path for o in self.outlets}
-        for source, rows in metrics["late"].items():
-            _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, late.get(source, "not kept"))
-        self.told(metrics)
+        late = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
+        paths = {o.source: o.path for o in self.outlets}
+        for source, rows in late.items():
+            _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, paths.get(source, "not kept"))
 
-    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> Metrics:
+    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> dict[int, int]:
         """One job: the tasks that run the shards have written files, which are moved into place."""
         given = chunks.collect()
         for outlet in self.outlets:
@@ -113,25 +121,35 @@ class Writer:
             drafts.commit(outlet, batch, [r.origin for r in given if (r.kind, r.number, r.port) == address])
         if isinstance(self.to, Memory):
             self._remember(batch, [row.data for row in given if row.kind == Kind.RESULT])
-        return combined(batch, [json.loads(row.data) for row in given if row.kind == Kind.METRICS])
+        return late_rows(json.loads(row.data) for row in given if row.kind == Kind.METRICS)
 
-    def _by_spark(self, chunks: DataFrame, batch: int) -> Metrics:
+    def _by_spark(self, chunks: DataFrame, batch: int) -> dict[int, int]:
         """Spark writes, wherever it can; the chunks are kept, because every action would run the stateful operators again."""
         chunks = chunks.persist()
         try:
             told = chunks.where(f"kind = {Kind.METRICS:d}").select("data").collect()
-            metrics = combined(batch, [json.loads(row.data) for row in told])
+            late = late_rows(json.loads(row.data) for row in told)
             for outlet in self.outlets:
-                if outlet.source is None or metrics["late"].get(outlet.source):
+                if outlet.source is None or late.get(outlet.source):
                     packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
                     rows = packed.mapInArrow(Unpack(outlet.schema), spark_schema(outlet.schema))
-                    rows.write.mode("overwrite").parquet(outlet.folder(batch))
+                    self._write(rows, outlet, batch)
             if isinstance(self.to, Memory):
                 results = chunks.where(f"kind = {Kind.RESULT:d}").select("data").collect()
                 self._remember(batch, [row.data for row in results])
         finally:
             chunks.unpersist()
-        return metrics
+        return late
+
+    def _write(self, rows: DataFrame, outlet: Outlet, batch: int) -> None:
+        if outlet.form == "table":
+            marked = rows.selectExpr("*", f"'{self.query}' as query", f"{batch}L as batch")
+            # Its own partition alone: the session of the stream overwrites dynamically.
+            marked.write.mode("overwrite").insertInto(outlet.path, overwrite=True)
+        elif outlet.form == "csv":
+            flat(rows).write.mode("overwrite").csv(outlet.folder(batch), header=True)
+        else:
+            rows.write.mode("overwrite").parquet(outlet.folder(batch))
 
     def _remember(self, batch: int, packed: list[bytes]) -> None:
         assert isinstance(self.to, Memory)
@@ -157,7 +175,7 @@ class Drafts:
     @classmethod
     def of(cls, spark: SparkSession, outlets: Iterable[Outlet], query: str) -> Drafts | None:
         """Empty drafts, or None where Python cannot reach all outlets."""
-        found = {o: on_this_machine(spark, o.folder(0)) for o in outlets}
+        found = {o: on_this_machine(spark, o.folder(0)) if o.form == "parquet" else None for o in outlets}
         folders = {o: f.parent for o, f in found.items() if f is not None}
         if len(folders) < len(found):
             return None
@@ -210,21 +228,98 @@ class Drafts:
 
 
 def outlets_of(
-    to: Parquet | Memory, result: pa.Schema, instants: frozenset[str], sources: Iterable[pa.Schema], late: str | None
+    to: Sink, result: pa.Schema, instants: frozenset[str], sources: Iterable[pa.Schema], late: str | None
 ) -> tuple[Outlet, ...]:
     """What is written: results, unless they stay in memory, and late rows, where they are kept."""
-    results = [] if isinstance(to, Memory) else [Outlet(None, held_schema(result, instants), to.path)]
-    return (*results, *(Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late))
+    aside = [Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late]
+    if isinstance(to, Memory):
+        return tuple(aside)
+    path, form = (to.name, "table") if isinstance(to, Table) else (to.path, "csv" if isinstance(to, Csv) else "parquet")
+    return (Outlet(None, held_schema(result, instants), path, form), *aside)
 
 
-def combined(batch: int, shards: list[Metrics]) -> Metrics:
-    """The metrics of all shards as those of the query; marks in nanoseconds."""
+def check_cells(schema: pa.Schema) -> None:
+    """Refuse what CSV has no cell for; complex values become two columns."""
+    for field in schema.empty_table().flatten().schema:
+        if pa.types.is_nested(field.type):
+            raise UnsupportedError(
+                f"write.csv: column {field.name!r} holds {field.type}, which has no place in a cell",
+                hint="write Parquet: hp.write.parquet(...)",
+            )
+
+
+def flat(frame: DataFrame) -> DataFrame:
+    """Complex values as two columns."""
+    parts: list[str] = []
+    for field in frame.schema.fields:
+        quoted = f"`{field.name}`"
+        inner = field.dataType.fieldNames() if field.dataType.typeName() == "struct" else None  # type: ignore[attr-defined]
+        parts += [quoted] if inner is None else [f"{quoted}.{n} as `{field.name}.{n}`" for n in inner]
+    return frame.selectExpr(*parts)
+
+
+def prepare_table(spark: SparkSession, outlets: Iterable[Outlet], form: str | None) -> None:
+    """Make the table of results, or see that the one that is there fits."""
+    for outlet in (o for o in outlets if o.form == "table"):
+        wanted = [*outlet.schema.names, "query", "batch"]
+        if spark.catalog.tableExists(outlet.path):
+            found = spark.table(outlet.path).columns
+            if found != wanted:
+                raise ParameterError(
+                    f"write.table: {outlet.path} has the columns {', '.join(found)}; a stream writes {', '.join(wanted)}",
+                    hint="choose another name: the stream makes the table",
+                )
+            continue
+        empty = spark.createDataFrame([], spark_schema(outlet.schema))
+        writer = empty.selectExpr("*", "'' as query", "0L as batch").write.partitionBy("query", "batch")
+        (writer.format(form) if form else writer).saveAsTable(outlet.path)
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+OBSERVED = "hydrophone"
+"""The name of our metrics in the progress that Spark reports of a query."""
+_SUMS = ("rows", "results", "keys", "state_bytes")
+
+
+def observed(chunks: DataFrame, sources: int) -> DataFrame:
+    """The same chunks; Spark adds up their metrics and reports them with its own, to listeners and through Connect too."""
+    from pyspark.sql import functions
+
+    def taken(path: str) -> str:
+        return f"if(kind = {Kind.METRICS:d}, cast(get_json_object(cast(data as string), '$.{path}') as long), null)"
+
+    parts = [f"coalesce(sum({taken(name)}), 0) as {name}" for name in _SUMS]
+    for n in range(sources):
+        parts.append(f"coalesce(sum({taken(f'late.{n}')}), 0) as late_{n}")
+        parts.append(f"min({taken(f'marks.{n}')}) as mark_{n}")
+    return chunks.observe(OBSERVED, *(functions.expr(p) for p in parts))
+
+
+def reported(batch: int, found: Mapping[str, int | None]) -> Metrics:
+    """Our metrics, as Spark reports what `observed` asked for; marks in nanoseconds.
+
+    Examples
+    --------
+    >>> reported(3, {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "late_0": 0, "mark_0": 70})
+    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'late': {}, 'marks': {0: 70}}
+    """
+    late, marks = (
+        {int(name.removeprefix(kind)): value for name, value in found.items() if name.startswith(kind)}
+        for kind in ("late_", "mark_")
+    )
+    return {
+        "batch": batch,
+        **{name: found[name] for name in _SUMS},
+        "late": {n: rows for n, rows in late.items() if rows},
+        "marks": {n: mark for n, mark in marks.items() if mark is not None},
+    }
+
+
+def late_rows(shards: Iterable[Metrics]) -> dict[int, int]:
+    """The late rows of all shards by source."""
     late: dict[int, int] = {}
-    marks: dict[int, int] = {}
     for shard in shards:
         for source, rows in shard["late"].items():
             late[int(source)] = late.get(int(source), 0) + rows
-        for source, mark in shard["marks"].items():
-            marks[int(source)] = min(mark, marks.get(int(source), mark))
-    total = {name: sum(s[name] for s in shards) for name in ("rows", "results", "keys", "state_bytes")}
-    return {"batch": batch, **total, "late": late, "marks": marks}
+    return late

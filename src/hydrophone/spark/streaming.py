@@ -6,10 +6,9 @@ import logging
 import os
 import re
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +29,21 @@ from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
 from hydrophone.spark.scan import columns, prune
-from hydrophone.spark.sinks import Drafts, Metrics, Writer, outlets_of
+from hydrophone.spark.sinks import (
+    OBSERVED,
+    Drafts,
+    Metrics,
+    Writer,
+    check_cells,
+    is_remote,
+    observed,
+    outlets_of,
+    prepare_table,
+    reported,
+)
 from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
 from hydrophone.time import duration
-from hydrophone.write import Memory, Parquet
+from hydrophone.write import Csv, Memory, Parquet, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,8 +57,10 @@ _SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
-"""What the query runs with, whatever the session says: blocks of state in RocksDB, changes of it written as a log."""
+"""What the query runs with, whatever the session says: blocks of state in RocksDB, changes of it written as a log; of a
+table of results a micro-batch overwrites its own partition alone."""
 
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
@@ -65,7 +77,6 @@ class RunningQuery:
 
     query: StreamingQuery
     late_path: str | None
-    _told: deque[Metrics] = field(repr=False)
 
     def stop(self) -> None:
         """Stop after the running task; the checkpoint lets `start` go on from here."""
@@ -91,15 +102,24 @@ class RunningQuery:
         """What the latest micro-batches did, oldest first.
 
         Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
-        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them.
+        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them. Spark's own
+        report has the same numbers (``observedMetrics``, under ``hydrophone``), and so have its listeners.
         """
-        return list(self._told)
+        found = ((p.batchId, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
+        return [reported(batch, _named(row.asDict())) for batch, row in found if row is not None]
 
     @property
     def status(self) -> dict[str, Any]:
         """Whether the query runs, what Spark says it does, and the metrics of the latest micro-batch."""
-        latest = self._told[-1] if self._told else {}
-        return {"active": self.query.isActive, "message": self.query.status["message"], **latest}
+        latest = self.progress[-1:]
+        return {"active": self.query.isActive, "message": self.query.status["message"], **(latest[0] if latest else {})}
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """A reported row by names; Spark 4.3 hands it through Connect as its values and their schema."""
+    if row.keys() != {"values", "schema"}:
+        return row
+    return dict(zip((f["name"] for f in row["schema"]["fields"]), row["values"], strict=True))
 
 
 _OWN = re.compile(r"^hydrophone\.errors\.(\w+): (.*)(?:\n  at (.*))?(?:\n  Hint: (.*))?", re.MULTILINE)
@@ -124,8 +144,9 @@ def start(
     root: Node,
     spark: SparkSession,
     *,
-    to: Parquet | Memory,
+    to: Sink,
     checkpoint: str,
+    name: str | None,
     late: late.Late,
     shards: int | None,
     files_per_batch: int | None,
@@ -134,19 +155,24 @@ def start(
 ) -> RunningQuery:
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
     _check(root, to, shape)
+    if isinstance(to, Memory) and is_remote(spark):
+        raise UnsupportedError(
+            "start: through Spark Connect results cannot stay in this process, because the server writes them",
+            hint='write files: to=hp.write.parquet("clean/")',
+        )
     checkpoint, late = _in_full(checkpoint), replace(late, path=late.path and _in_full(late.path))
-    to = Parquet(_in_full(to.path)) if isinstance(to, Parquet) else to
+    to = replace(to, path=_in_full(to.path)) if isinstance(to, Parquet | Csv) else to
     query = Plan.of(root, late)
     note = agreed(spark, checkpoint, query.stages, shards)
     plans = query.shards(note["shards"], late, shape)
     late_path = (late.path or f"{checkpoint}/late") if late.action is Action.SIDE else None
     if late_path:
         _log.info("late rows go to %s", late_path)
-    told: deque[Metrics] = deque(maxlen=100)
     result = emit.schema(root.type, shape)
     outlets = outlets_of(to, result, _instants(root), [f.schema for f in query.feeds], late_path)
     drafts = Drafts.of(spark, outlets, note["id"])
-    writer = Writer(to, result, outlets, drafts, told.append)
+    prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
+    writer = Writer(to, result, outlets, drafts, note["id"])
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
         packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
@@ -156,13 +182,15 @@ def start(
             processor = ShardProcessor(note["id"], plan, drafts)
             chunks = chunks.groupBy("label").transformWithStateInPandas(processor, DDL, "Append", "None")
         running = (
-            chunks.writeStream.foreachBatch(writer)
+            observed(chunks, len(query.feeds))
+            .writeStream.foreachBatch(writer)
+            .queryName(name or f"hydrophone {os.path.basename(checkpoint.rstrip('/'))} {note['id'][:8]}")
             .outputMode("append")
             .option("checkpointLocation", checkpoint)
             .trigger(**_trigger(trigger))
             .start()
         )
-    return RunningQuery(running, late_path, told)
+    return RunningQuery(running, late_path)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -295,7 +323,7 @@ def _ticking(spark: SparkSession, packer: Packer) -> DataFrame:
 # --- what cannot run -----------------------------------------------------------------------------------------------------
 
 
-def _check(root: Node, to: Parquet | Memory, shape: emit.Shape) -> None:
+def _check(root: Node, to: Sink, shape: emit.Shape) -> None:
     """Refuse what could never give an answer, and explain what may hold progress back."""
     for source in _sources(root):
         _check_source(source)
@@ -313,8 +341,12 @@ def _check(root: Node, to: Parquet | Memory, shape: emit.Shape) -> None:
             )
     if not isinstance(to, Memory):
         check_grid(root.type)
-        if "batch" in emit.schema(root.type, shape).names:
-            raise ParameterError("start: the result has a column 'batch', which names the folders of the sink")
+        schema = emit.schema(root.type, shape)
+        for taken in ("batch", "query") if isinstance(to, Table) else ("batch",):
+            if taken in schema.names:
+                raise ParameterError(f"start: the result has a column {taken!r}, which names the folders of the sink")
+        if isinstance(to, Csv):
+            check_cells(schema)
 
 
 def _instants(root: Node) -> frozenset[str]:

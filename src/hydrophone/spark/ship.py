@@ -1,0 +1,50 @@
+"""Bring this package to the executors of a cluster that does not have it."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hydrophone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def ship(spark: SparkSession) -> None:
+    """Send the package as it is installed here to every executor that works for this session.
+
+    Only Hydrophone itself travels: the Python of the executors must have what it needs (NumPy, SciPy, PyArrow, Narwhals,
+    Numba, pandas, protobuf) and be of the same minor version as this one. Sending it again does nothing. Through Spark
+    Connect it reaches batch queries alone: Spark 4.3 does not give what a session sent to the stateful tasks of its streams.
+    """
+    spark.addArtifacts(str(zipped(Path(_folder().name))), pyfile=True)
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the file stays as long as this process: executors that start later fetch it from here."""
+    return tempfile.TemporaryDirectory(prefix="hydrophone-")
+
+
+def zipped(folder: Path) -> Path:
+    """The package as a zip file in `folder`, for `ship` or ``spark-submit --py-files``; equal packages give equal bytes.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zipped(Path(folder)).name == f"hydrophone-{hydrophone.__version__}.zip"
+    True
+    """
+    home = Path(hydrophone.__file__).parent
+    target = folder / f"hydrophone-{hydrophone.__version__}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted([*home.rglob("*.py"), home / "py.typed"]):
+            name = Path("hydrophone") / path.relative_to(home)
+            file.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes())
+    return target
