@@ -322,7 +322,7 @@ CASES = [
         tolerance=1e-12,
     ),
     window(
-        "detrend-linear",
+        "detrend-windows",
         COMPLEX,
         5,
         2,

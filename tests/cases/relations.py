@@ -279,7 +279,7 @@ CASES = [
     _lost(),
     met("without", Without, A, few(238), lambda a, b: a.without(b)),
     met("without-points", Without, POINTS, TOUCHING, lambda a, b: a.without(b)),
-    met("difference", Difference, few(239), few(240), lambda a, b: a.difference(b)),
+    met("difference-of-streams", Difference, few(239), few(240), lambda a, b: a.difference(b)),
     met("difference-points", Difference, few(241, points=True), few(242), lambda a, b: a.difference(b)),
     snapshot("snapshot", A, "parts"),
     snapshot("snapshot-report", A, "parts", 40),
