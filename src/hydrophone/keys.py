@@ -125,14 +125,12 @@ class KeyTable:
             self._rebuild(low, high)
         if self._lut is None:
             return self._hashed_integer_slots(column)
-        slot = np.empty(len(key), np.int64)
-        if not _look_up(key, self._lut, self._lut_low, slot):
-            seen = np.zeros(len(self._lut), np.bool_)
-            seen[key[slot < 0] - self._lut_low] = True
+        slot, seen = np.empty(len(key), np.int64), np.zeros(len(self._lut), np.bool_)
+        if not _look_up(key, self._lut, self._lut_low, slot, seen):
             new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type, safe=False)
             self._add([new], new)
             self._rebuild(low, high)
-            _look_up(key, self._lut, self._lut_low, slot)
+            _look_up(key, self._lut, self._lut_low, slot, seen)
         return slot
 
     def _hashed_integer_slots(self, column: pa.Array) -> Ints:
@@ -172,14 +170,15 @@ class KeyTable:
 
 
 @numba.njit(cache=True, nogil=True)
-def _look_up(key: Ints, lut: Ints, low: int, slot: Ints) -> bool:
-    """The slots of keys; whether all are known."""
-    least = 0
+def _look_up(key: Ints, lut: Ints, low: int, slot: Ints, unknown: Mask) -> bool:
+    """The slots of keys, and which keys are unknown; whether none is."""
+    all_known = True
     for i in range(len(key)):
-        found = lut[key[i] - low]
-        slot[i] = found
-        least = min(least, found)
-    return least >= 0
+        slot[i] = lut[key[i] - low]
+        if slot[i] < 0:
+            unknown[key[i] - low] = True
+            all_known = False
+    return all_known
 
 
 def _lookup_type(schema: pa.Schema) -> pa.DataType:
