@@ -162,7 +162,7 @@ BAD: dict[str, Bad] = {
         lambda: segments().instantaneous_frequency(5),
         "needs one rate for all keys",
     ),
-    "detrend-trend": (ParameterError, lambda: signal().detrend(5, trend="cubic"), "one of 'linear', 'constant'"),
+    "detrend-trend": (ParameterError, lambda: signal().detrend(5, kind="cubic"), "one of 'linear', 'constant'"),
     "detrend-size": (ParameterError, lambda: signal().detrend(1), "detrend: size must be at least 2 samples"),
     "sta-lta": (
         ParameterError,

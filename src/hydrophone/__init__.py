@@ -16,7 +16,9 @@ from hydrophone.errors import (
 from hydrophone.expr import col, lit, when
 from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
 from hydrophone.handles.relations import union
+from hydrophone.ops.digital_filter import DigitalFilter
 from hydrophone.ops.functions import function
+from hydrophone.ops.iterate import StatefulOperator
 from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
 from hydrophone.ops.sampling import hold, linear
 from hydrophone.ops.summaries import aggregate, count, mean, std, variance
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DataError",
+    "DigitalFilter",
     "Events",
     "HydrophoneError",
     "LateEventError",
@@ -44,6 +47,7 @@ __all__ = [
     "Signal",
     "SignalTypeError",
     "StateVersionError",
+    "StatefulOperator",
     "Stream",
     "Timebase",
     "UniformSignal",

@@ -220,17 +220,17 @@ CASES = [
         lambda x: reference.full(x, 4, lambda w: (w[-1] - w.min()) / (w.max() - w.min())),
     ),
     uniform(
-        "detrend-linear",
+        "detrend-moving",
         Fir,
         data.beats(258, lost=0.03),
         lambda x: x.detrend(6),
         lambda x: reference.full(x, 6, lambda w: scipy.signal.detrend(w)[-1]),
     ),
     uniform(
-        "detrend-mean",
+        "detrend-moving-mean",
         Fir,
         data.beats(258, lost=0.03, value=data.whole),
-        lambda x: x.detrend(5, trend="constant"),
+        lambda x: x.detrend(5, kind="constant"),
         lambda x: reference.full(x, 5, lambda w: scipy.signal.detrend(w, type="constant")[-1]),
     ),
     uniform(

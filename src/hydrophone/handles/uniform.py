@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.detectors import Detectors
+from hydrophone.handles.own import OwnFilters
 from hydrophone.handles.reductions import Rollings
 from hydrophone.handles.spectra import Spectra
 from hydrophone.ops.intervals import Above
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 class UniformSignal(
     Detectors,
+    OwnFilters,
     Rollings,
     Spectra,
     of=UniformType,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hydrophone.handles.arrays import Arrays
+from hydrophone.handles.own import OwnIterations
 from hydrophone.handles.reductions import Reductions
 from hydrophone.handles.spectra import WindowSpectra
 from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, OverlapAdd, Rfft
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
 
 
-class Windowed(Arrays, Reductions, WindowSpectra, of=WindowedType):
+class Windowed(Arrays, Reductions, WindowSpectra, OwnIterations, of=WindowedType):
     """Arrays of samples; array operators compose until `overlap_add` or nothing ends them."""
 
     def fft(self) -> Windowed:

@@ -95,18 +95,18 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
         low = self.moving_min(size)
         return (self - low) / (self.moving_max(size) - low)
 
-    def detrend(self, size: int | str, *, trend: str = "linear") -> UniformSignal:
+    def detrend(self, size: int | str, *, kind: str = "linear") -> UniformSignal:
         """What is left of a sample without the line (or, ``"constant"``, the mean) through the last `size` samples.
 
-        Reference: the last value of ``scipy.signal.detrend(w, type=trend)`` over every `w` of `size` samples in a row.
+        Reference: the last value of ``scipy.signal.detrend(w, type=kind)`` over every `w` of `size` samples in a row.
         Start and gap: nothing until there are so many. End: nothing follows the last sample.
         """
         count = samples(size, self.node.type, "detrend: size")
-        if trend not in ("linear", "constant"):
-            raise ParameterError(f"detrend: trend must be one of 'linear', 'constant', got {trend!r}")
-        if count < (2 if trend == "linear" else 1):
+        if kind not in ("linear", "constant"):
+            raise ParameterError(f"detrend: kind must be one of 'linear', 'constant', got {kind!r}")
+        if count < (2 if kind == "linear" else 1):
             raise ParameterError(f"detrend: size must be at least 2 samples (1 for a constant), got {count}")
         # The value at the newest sample of the line with least squares, as weights of the samples, newest first.
         age = np.arange(count) - (count - 1) / 2
-        line = 1 / count + (age * age[0] / (age @ age) if trend == "linear" else 0 * age)
+        line = 1 / count + (age * age[0] / (age @ age) if kind == "linear" else 0 * age)
         return self.fir((np.arange(count) == 0) - line, missing="drop")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -15,7 +13,7 @@ from hydrophone.batch import Batch, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.grids import Grids
-from hydrophone.plan.function import identity
+from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import WindowedType
@@ -82,15 +80,7 @@ class WindowOperator:
     @property
     def identity(self) -> str:
         """The code of its methods and its attributes: equal in every process."""
-        mine = [c for c in reversed(type(self).__mro__) if c not in (object, WindowOperator)]
-        parts = {n: v for c in mine for n, v in vars(c).items() if not (n.startswith("__") and n.endswith("__"))}
-        code = {n: v.fget if isinstance(v, property) else v for n, v in parts.items()}
-        text = f"{type(self).__module__}.{type(self).__qualname__}|{identity(functools.partial(_nothing, code, vars(self)))}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _nothing(*values: Any) -> None:
-    """Stands for the values that an identity is taken of."""
+        return operator_identity(self, WindowOperator)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

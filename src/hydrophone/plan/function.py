@@ -29,6 +29,15 @@ def identity(function: Callable[..., Any]) -> str:
     )
 
 
+def operator_identity(operator: object, base: type) -> str:
+    """Text that is the same for an operator of the user's in every process: the code of its methods, and its attributes."""
+    mine = [c for c in reversed(type(operator).__mro__) if c not in base.__mro__]
+    parts = {n: v for c in mine for n, v in vars(c).items() if not (n.startswith("__") and n.endswith("__"))}
+    code = {n: v.fget if isinstance(v, property) else v for n, v in parts.items()}
+    text = f"{type(operator).__module__}.{type(operator).__qualname__}|{_text(code)}|{_text(vars(operator))}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def _text(value: Any) -> str:
     if isinstance(value, functools.partial):
         return f"partial({_text(value.func)},{_text(value.args)},{_text(value.keywords)})"
