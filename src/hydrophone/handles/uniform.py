@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.detectors import Detectors
+from hydrophone.handles.rates import Rates
 from hydrophone.handles.reductions import Rollings
 from hydrophone.handles.spectra import Spectra
 from hydrophone.ops.intervals import Above
@@ -27,6 +28,7 @@ class UniformSignal(
     Detectors,
     Rollings,
     Spectra,
+    Rates,
     of=UniformType,
 ):
     """Samples on an exact grid."""
