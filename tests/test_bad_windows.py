@@ -35,6 +35,11 @@ def vectors() -> hp.UniformSignal:
     return hp.from_arrow(table, key="k", time="t").signal("v", "w").sample(10)
 
 
+def lived() -> hp.Signal:
+    table = pa.table({"k": ["a"], "t": [0], "e": [5], "v": [1.0]})
+    return hp.from_arrow(table, key="k", time="t", end="e").signal("v")
+
+
 def other_key() -> hp.Windowed:
     return source(key="j").signal("v").sample(10).window(4)
 
@@ -158,6 +163,17 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("where-shape", DataError, lambda: vectors().where(lambda v: v > 0), ("where: ", "shape (3, 2)")),
     ("where-raises", DataError, lambda: signal().where(raises), ("where: raises raised KeyError",)),
     ("scale", ParameterError, lambda: signal().scale("loud"), ("expected a signal or a number",)),  # type: ignore[arg-type]
+    ("constant", ParameterError, lambda: hp.constant("x"), ("constant: expected a number",)),  # type: ignore[arg-type]
+    ("fill-gap", ParameterError, lambda: hp.cubic(-5), ("max_gap must be positive",)),
+    ("fill-points", ParameterError, lambda: hp.fill_with(np.add, 1), ("fill_with: points must be at least 2",)),
+    ("fill-lifetimes", SignalTypeError, lambda: lived().sample(5, fill=hp.cubic(9)), ("needs point events",)),
+    ("snap-tolerance", ParameterError, lambda: source().signal("v").snap(10, 5), ("less than half the period",)),
+    ("snap-negative", ParameterError, lambda: source().signal("v").snap(10, -1), ("less than half the period",)),
+    ("snap-lifetimes", SignalTypeError, lambda: lived().snap(10, 2), ("snap: these events have lifetimes",)),
+    ("period-of-one", DataError, lambda: hp.estimate_period([5, 5]), ("at least two different instants",)),
+    ("epochs-negative", ParameterError, lambda: signal().epochs(source(), before=-1, after=2), ("must not be negative",)),
+    ("epochs-keys", SignalTypeError, lambda: signal().epochs(source(key="j"), before=1, after=2), ("the keys differ",)),
+    ("epochs-channels", SignalTypeError, lambda: vectors().epochs(source(), before=1, after=2), ("2 channels",)),
     ("unwindow-raises", DataError, lambda: windows().unwindow(raises), ("unwindow: raises raised KeyError",)),
 ]  # fmt: skip
 
@@ -175,6 +191,25 @@ def test_refused_when_built(kind: type[HydrophoneError], does: Callable[[], Any]
 def test_a_function_that_changes_its_mind_is_named() -> None:
     with pytest.raises(DataError, match=r"reduce: moody gave complex128, and float64 when it was tried"):
         windows().reduce(moody).to_arrow()
+
+
+def flat(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return values
+
+
+def test_a_fill_of_ones_own_that_fails_is_named() -> None:
+    readings = source().signal("v")
+    with pytest.raises(DataError, match=r"fill_with: flat gave an array of shape"):
+        readings.sample(5, fill=hp.fill_with(flat, 3, 100)).to_arrow()
+    with pytest.raises(DataError, match=r"fill_with: raises raised KeyError"):
+        readings.sample(5, fill=hp.fill_with(raises, 3, 100)).to_arrow()
+
+
+def test_the_period_of_jittered_stamps() -> None:
+    rng = np.random.default_rng(0)
+    beats = np.flatnonzero(rng.random(5000) > 0.2)
+    stamps = (beats * 10_000_000 + rng.normal(0, 400_000, len(beats))).astype(np.int64)
+    assert abs(hp.estimate_period(stamps) - 10_000_000) < 50
 
 
 def test_a_sample_function_that_changes_its_mind_is_named() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydrophone.errors import ParameterError, SignalTypeError, user_line
 from hydrophone.handles.query import Query
+from hydrophone.ops.epochs import Epochs
 from hydrophone.ops.parts import Part
 from hydrophone.ops.polyphase import ResamplePoly, design
 from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
@@ -18,7 +19,9 @@ from hydrophone.plan.types import Missing
 from hydrophone.time import Duration, Instant, duration, period
 
 if TYPE_CHECKING:
+    from hydrophone.handles.stream import Stream
     from hydrophone.handles.uniform import UniformSignal
+    from hydrophone.handles.windowed import Windowed
 
 _KAISER = ("kaiser", 5.0)
 
@@ -95,6 +98,12 @@ class Rates(Query):
         events: Any = self.events()  # type: ignore[attr-defined]
         made: UniformSignal = events.signal(*names).sample(spacing, offset=origin, fill=policy)
         return made
+
+    def epochs(self, events: Stream, *, before: int | str, after: int | str) -> Windowed:
+        """For every event of the key the samples around its start, as a window that ends `after` samples later."""
+        back = self._samples(before, "before", "epochs")  # type: ignore[attr-defined]
+        on = self._samples(after, "after", "epochs")  # type: ignore[attr-defined]
+        return self._then(Epochs, events, before=back, after=on)
 
     def shift_time(self, by: Duration) -> UniformSignal:
         """All samples later by a duration; negative: earlier. By whole periods they stay on their grid, otherwise it moves with them."""
