@@ -30,6 +30,16 @@ def own_period() -> hp.UniformSignal:
     return hp.from_segments(table, key="k", time="t", samples="values", period="period")
 
 
+def vectors() -> hp.UniformSignal:
+    table = pa.table({"k": ["a"], "t": [0], "v": [1.0], "w": [2.0]})
+    return hp.from_arrow(table, key="k", time="t").signal("v", "w").sample(10)
+
+
+def lived() -> hp.Signal:
+    table = pa.table({"k": ["a"], "t": [0], "e": [5], "v": [1.0]})
+    return hp.from_arrow(table, key="k", time="t", end="e").signal("v")
+
+
 def other_key() -> hp.Windowed:
     return source(key="j").signal("v").sample(10).window(4)
 
@@ -53,6 +63,10 @@ def raises(*_: np.ndarray) -> np.ndarray:
 def moody(w: np.ndarray) -> np.ndarray:
     """Real when tried, complex on data."""
     return w[:, 0] if (w == 1).all() else w[:, 0] * 1j
+
+
+def turns(v: np.ndarray) -> np.ndarray:
+    return v if (v == 1).all() else v * 1j
 
 
 class Wide(hp.WindowOperator):
@@ -114,7 +128,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("welch-alpha", ParameterError, lambda: signal().welch(4, alpha=2.0), ("ema: alpha must be above 0",)),
     ("csd-complex", SignalTypeError, lambda: signal().csd(signal() * 1j, 4, average=2), ("csd: one signal is complex",)),
     ("goertzel-nan", ParameterError, lambda: signal().goertzel(np.nan, 4), ("goertzel: the frequency must be finite",)),
-    ("modulate-per-key", PlanError, lambda: own_period().modulate(5), ("modulate: needs one period",)),
+    ("shift-frequency-per-key", PlanError, lambda: own_period().shift_frequency(5), ("shift_frequency: needs one period",)),
     ("welch-per-key", PlanError, lambda: own_period().welch(4, average=2), ("needs one period",)),
     ("mel-complex", SignalTypeError, lambda: windows().rfft().mel_bands(3), ("mel_bands: the values are complex",)),
     ("mel-samples", SignalTypeError, lambda: windows().mel_bands(3), ("mel_bands: expected spectra of 3 values",)),
@@ -123,6 +137,43 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("octave-fraction", ParameterError, lambda: windows().rfft().power().octave_bands(0), ("octave_bands: fraction",)),
     ("gcc-complex", SignalTypeError, lambda: spectra().gcc_phat(spectra()), ("gcc_phat: the windows are complex",)),
     ("gcc-delay", ParameterError, lambda: signal().gcc_phat(signal(), 4, max_delay="1s"), ("gcc_phat: max_delay",)),
+    ("downsample", ParameterError, lambda: signal().downsample(0), ("downsample: n must be at least 1",)),
+    ("downsample-phase", ParameterError, lambda: signal().downsample(3, 3), ("downsample: phase must be from 0 to 2",)),
+    ("upsample", ParameterError, lambda: signal().upsample(0), ("upsample: n must be at least 1",)),
+    ("upsample-how", ParameterError, lambda: signal().upsample(2, "cubic"), ("upsample: how", "'cubic'")),
+    ("upsample-too-fine", ParameterError, lambda: signal().upsample(11), ("period must be at least 1ns",)),
+    ("decimate", ParameterError, lambda: signal().decimate(0), ("decimate: n must be at least 1",)),
+    ("resample-poly-neither", ParameterError, lambda: signal().resample_poly(), ("give either a rate, or up and down",)),
+    ("resample-poly-zero", ParameterError, lambda: signal().resample_poly(up=0), ("up and down must be at least 1",)),
+    ("resample-poly-even", ParameterError, lambda: signal().resample_poly(down=2, window=[1.0, 1.0]), ("odd number",)),
+    ("resample-poly-ratio", ParameterError, lambda: signal().resample_poly(12345.678), ("up and down must be from 1",)),
+    ("resample-poly-rate", ParameterError, lambda: signal().resample_poly(-1.0), ("the rate must be positive",)),
+    ("resample-poly-per-key", SignalTypeError, lambda: own_period().resample_poly("1kHz"), ("one period for all keys",)),
+    ("resample-poly-missing", ParameterError, lambda: signal().resample_poly(up=2, missing="reset"), ("missing must be",)),
+    ("resample-per-key", SignalTypeError, lambda: own_period().resample(5), ("resample: needs a fill",)),
+    ("clip-nothing", ParameterError, lambda: signal().clip(), ("clip: give low, high or both",)),
+    ("clip-order", ParameterError, lambda: signal().clip(2, 1), ("low must not be above high",)),
+    ("clip-nan", ParameterError, lambda: signal().clip(np.nan), ("must be numbers",)),
+    ("clip-complex", SignalTypeError, lambda: (signal() * 1j).clip(0), ("clip: the values are complex",)),
+    ("clip-too-large", ParameterError, lambda: signal(np.array([1, 2], np.uint8)).clip(300), ("does not fit", "uint8")),
+    ("map-shape", DataError, lambda: signal().map(np.max), ("map: max turned", "(3,) into ()")),
+    ("map-raises", DataError, lambda: signal().map(raises), ("map: raises raised KeyError",)),
+    ("map-type", DataError, lambda: signal().map(lambda v: v > 0), ("gave bool, and not numbers",)),
+    ("where-type", DataError, lambda: signal().where(lambda v: v), ("gave float64, and not truth values",)),
+    ("where-shape", DataError, lambda: vectors().where(lambda v: v > 0), ("where: ", "shape (3, 2)")),
+    ("where-raises", DataError, lambda: signal().where(raises), ("where: raises raised KeyError",)),
+    ("scale", ParameterError, lambda: signal().scale("loud"), ("expected a signal or a number",)),  # type: ignore[arg-type]
+    ("constant", ParameterError, lambda: hp.constant("x"), ("constant: expected a number",)),  # type: ignore[arg-type]
+    ("fill-gap", ParameterError, lambda: hp.cubic(-5), ("max_gap must be positive",)),
+    ("fill-points", ParameterError, lambda: hp.fill_with(np.add, 1), ("fill_with: points must be at least 2",)),
+    ("fill-lifetimes", SignalTypeError, lambda: lived().sample(5, fill=hp.cubic(9)), ("needs point events",)),
+    ("snap-tolerance", ParameterError, lambda: source().signal("v").snap(10, 5), ("less than half the period",)),
+    ("snap-negative", ParameterError, lambda: source().signal("v").snap(10, -1), ("less than half the period",)),
+    ("snap-lifetimes", SignalTypeError, lambda: lived().snap(10, 2), ("snap: these events have lifetimes",)),
+    ("period-of-one", DataError, lambda: hp.estimate_period([5, 5]), ("at least two different instants",)),
+    ("epochs-negative", ParameterError, lambda: signal().epochs(source(), before=-1, after=2), ("must not be negative",)),
+    ("epochs-keys", SignalTypeError, lambda: signal().epochs(source(key="j"), before=1, after=2), ("the keys differ",)),
+    ("epochs-channels", SignalTypeError, lambda: vectors().epochs(source(), before=1, after=2), ("2 channels",)),
     ("unwindow-raises", DataError, lambda: windows().unwindow(raises), ("unwindow: raises raised KeyError",)),
 ]  # fmt: skip
 
@@ -140,6 +191,30 @@ def test_refused_when_built(kind: type[HydrophoneError], does: Callable[[], Any]
 def test_a_function_that_changes_its_mind_is_named() -> None:
     with pytest.raises(DataError, match=r"reduce: moody gave complex128, and float64 when it was tried"):
         windows().reduce(moody).to_arrow()
+
+
+def flat(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return values
+
+
+def test_a_fill_of_ones_own_that_fails_is_named() -> None:
+    readings = source().signal("v")
+    with pytest.raises(DataError, match=r"fill_with: flat gave an array of shape"):
+        readings.sample(5, fill=hp.fill_with(flat, 3, 100)).to_arrow()
+    with pytest.raises(DataError, match=r"fill_with: raises raised KeyError"):
+        readings.sample(5, fill=hp.fill_with(raises, 3, 100)).to_arrow()
+
+
+def test_the_period_of_jittered_stamps() -> None:
+    rng = np.random.default_rng(0)
+    beats = np.flatnonzero(rng.random(5000) > 0.2)
+    stamps = (beats * 10_000_000 + rng.normal(0, 400_000, len(beats))).astype(np.int64)
+    assert abs(hp.estimate_period(stamps) - 10_000_000) < 50
+
+
+def test_a_sample_function_that_changes_its_mind_is_named() -> None:
+    with pytest.raises(DataError, match=r"map: .*turns.* gave complex128"):
+        signal().map(turns).to_arrow()
 
 
 def test_a_burst_does_not_stay_in_a_window_operator() -> None:

@@ -17,10 +17,12 @@ from hydrophone.expr import col, lit, when
 from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
 from hydrophone.handles.relations import union
 from hydrophone.ops.digital_filter import DigitalFilter
+from hydrophone.ops.fills import constant, cubic, fill_with, quadratic, zero_order
 from hydrophone.ops.functions import function
 from hydrophone.ops.iterate import StatefulOperator
 from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
 from hydrophone.ops.sampling import hold, linear
+from hydrophone.ops.snap import estimate_period
 from hydrophone.ops.summaries import aggregate, count, mean, std, variance
 from hydrophone.ops.summaries import max_ as max
 from hydrophone.ops.summaries import min_ as min
@@ -57,9 +59,13 @@ __all__ = [
     "Windows",
     "aggregate",
     "col",
+    "constant",
     "count",
+    "cubic",
     "delayed",
     "distinct_count",
+    "estimate_period",
+    "fill_with",
     "first",
     "from_arrow",
     "from_pandas",
@@ -78,6 +84,7 @@ __all__ = [
     "ordered",
     "plot",
     "punctuated",
+    "quadratic",
     "quantile",
     "read",
     "std",
@@ -87,4 +94,5 @@ __all__ = [
     "variance",
     "when",
     "write",
+    "zero_order",
 ]

@@ -14,7 +14,7 @@ from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 
 from hydrophone.ops.averages import Average, EmaWindows
 from hydrophone.ops.bands import MelBands, OctaveBands
-from hydrophone.ops.modulate import Modulate
+from hydrophone.ops.frequency import ShiftFrequency
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.windows import OverlapAdd, Rfft
@@ -110,7 +110,7 @@ def _goertzel(name: str, source: Source, size: int, hop: int) -> Case:
 
     return Case(
         name,
-        Modulate,
+        ShiftFrequency,
         {"x": source},
         lambda s: s["x"].signal("v").sample(SECOND).goertzel(frequency, size, hop=hop),
         expected,
@@ -130,10 +130,10 @@ def _modulate() -> Case:
         )
 
     return Case(
-        "modulate",
-        Modulate,
+        "shift-frequency",
+        ShiftFrequency,
         {"x": beats(240, value=data.complicated)},
-        lambda s: s["x"].signal("v").sample(SECOND).modulate("250mHz"),
+        lambda s: s["x"].signal("v").sample(SECOND).shift_frequency("250mHz"),
         expected,
         1e-11,
         "the phase of the reference is a rounded product",

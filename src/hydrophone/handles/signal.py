@@ -9,8 +9,9 @@ import narwhals as nw
 from hydrophone.handles.stream import Stream
 from hydrophone.ops.rows import Where
 from hydrophone.ops.sampling import Fill, Sample
+from hydrophone.ops.snap import Snap
 from hydrophone.plan.types import SignalType
-from hydrophone.time import Duration, Instant, Timebase, instant, period
+from hydrophone.time import Duration, Instant, Timebase, duration, instant, period
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -27,3 +28,11 @@ class Signal(Stream, of=SignalType):
         """Samples every `spacing` (or at a rate such as ``"44.1kHz"``) on the absolute grid; `fill` says what beats between events get."""
         timebase = Timebase(period(spacing), instant(offset))
         return self._then(Sample, timebase=timebase, fill=fill)
+
+    def snap(self, spacing: Duration, tolerance: Duration, *, offset: Instant = 0) -> UniformSignal:
+        """Samples every `spacing` from readings with jittered stamps: each at the beat within `tolerance` of it, others are left out.
+
+        `hydrophone.estimate_period` finds the spacing of given stamps.
+        """
+        timebase = Timebase(period(spacing), instant(offset))
+        return self._then(Snap, timebase=timebase, tolerance=duration(tolerance))

@@ -14,7 +14,7 @@ from hydrophone.ops import pairs
 from hydrophone.ops.arrays import Multiply
 from hydrophone.ops.averages import Average, EmaWindows
 from hydrophone.ops.bands import MelBands, OctaveBands, rate_of
-from hydrophone.ops.modulate import Modulate, exact_cycles
+from hydrophone.ops.frequency import ShiftFrequency, exact_cycles
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.rolling import Rolling
 from hydrophone.ops.tapers import dual, one_sided, taper
@@ -152,9 +152,9 @@ class Spectra(Query):
         part: Query = both._then(pairs.CombineWindows, a, function=pairs.squared_over, what="coherence")
         return part._then(pairs.CombineWindows, b, function=pairs.over, what="coherence")
 
-    def modulate(self, frequency: float | str) -> UniformSignal:
+    def shift_frequency(self, frequency: float | str) -> UniformSignal:
         """Move the spectrum up by a frequency (in hertz): times ``exp(2j * pi * frequency * t)``, t from the origin of the grid."""
-        return self._then(Modulate, cycles=self._cycles(frequency, "modulate"))
+        return self._then(ShiftFrequency, cycles=self._cycles(frequency, "shift_frequency"))
 
     def goertzel(self, frequency: float | str, size: int | str, *, hop: int | str | None = None) -> UniformSignal:
         """One line of the spectrum of the last `size` samples, at any frequency in hertz: ``sum(x * exp(-2j * pi * f * n / fs))``.
@@ -165,11 +165,11 @@ class Spectra(Query):
         cycles = self._cycles(frequency, "goertzel")
         span = self._samples(size, "size", "goertzel")  # type: ignore[attr-defined]
         step = span if hop is None else self._samples(hop, "hop", "goertzel")  # type: ignore[attr-defined]
-        turned: Query = self._then(Modulate, cycles=-cycles)
+        turned: Query = self._then(ShiftFrequency, cycles=-cycles)
         summed: Query = turned._then(Rolling, kind="sum", size=span, hop=step)
         # Sample m of the result belongs to the window that begins at m * step + begin.
         begin = (span - 1) % step - span + 1
-        return summed._then(Modulate, cycles=cycles * step % 1, phase=cycles * begin % 1)
+        return summed._then(ShiftFrequency, cycles=cycles * step % 1, phase=cycles * begin % 1)
 
     def gcc_phat(
         self,

@@ -9,6 +9,7 @@ from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.detectors import Detectors
 from hydrophone.handles.own import OwnFilters
+from hydrophone.handles.rates import Rates
 from hydrophone.handles.reductions import Rollings
 from hydrophone.handles.spectra import Spectra
 from hydrophone.ops.intervals import Above
@@ -29,6 +30,7 @@ class UniformSignal(
     OwnFilters,
     Rollings,
     Spectra,
+    Rates,
     of=UniformType,
 ):
     """Samples on an exact grid."""

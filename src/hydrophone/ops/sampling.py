@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
-from hydrophone.errors import ParameterError, located
+from hydrophone.errors import ParameterError, SignalTypeError, located
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.rows import signal_values
 from hydrophone.plan.node import Node, Order
@@ -33,6 +33,8 @@ class Fill:
 
     waits = True
     """Whether a beat can only be known when the event after it has come."""
+    points = 2
+    """Reference points that a value is made of: the event after the beat, and so many less one before it."""
 
     def dtype(self, kind: np.dtype[Any]) -> np.dtype[Any]:
         """The type of filled values."""
@@ -41,7 +43,14 @@ class Fill:
     def between(
         self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
     ) -> np.ndarray[Any, Any]:
-        """The values at `share` (0 to 1) of the way from `left` to `right`."""
+        """The values at `share` (0 to 1) of the way from `left` to `right`: fills of two points."""
+        raise NotImplementedError
+
+    def through(self, offsets: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The values at beats, from all points (a column each, the oldest first) and how many nanoseconds each lies after the beat.
+
+        Points that are missing have the offset NaN.
+        """
         raise NotImplementedError
 
 
@@ -136,6 +145,11 @@ class Sample(Node):
 
     def output_type(self, x: SignalType) -> UniformType:
         """A grid for all keys."""
+        if self.fill and self.fill.points > 2 and x.end is not None:
+            raise SignalTypeError(
+                "sample: a fill of more than two points needs point events, and these have lifetimes",
+                hint="hp.hold or hp.linear",
+            )
         dtype = self.fill.dtype(x.dtype) if self.fill else x.dtype
         return UniformType(x.key, x.time, x.clock, dtype, x.channels, self.timebase)
 
@@ -145,7 +159,8 @@ class Sample(Node):
             return Reach()
         if self.fill.max_gap is None:
             return Reach.unbounded("sample: the fill has no max_gap")
-        return Reach(self.fill.max_gap, self.fill.max_gap if self.fill.waits else 0)
+        before = self.fill.max_gap * (self.fill.points - 1)
+        return Reach(before, self.fill.max_gap if self.fill.waits else 0)
 
     def kernel(self, x: SignalType) -> Kernel:
         """Sample."""
@@ -162,6 +177,9 @@ class SampleKernel(Kernel):
         self.past = SlotArrays(
             time=Field(np.int64, MIN_TIME), value=Field(out.dtype, 0, shape), due=Field(np.int64, MIN_TIME)
         )
+        # Reference points before the last one, the newest first.
+        older = fill.points - 2 if fill else 0
+        self.older = SlotArrays(time=Field(np.int64, MIN_TIME, (older,)), value=Field(out.dtype, 0, (older, *shape)))
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Every beat inside an event, and every beat between it and the one before."""
@@ -192,7 +210,13 @@ class SampleKernel(Kernel):
         between = position < before[which]
         index = np.where(between, owed[which] + position, inside[which] + position - before[which])
         out, at = value[which], which[between]
-        if len(at):
+        if fill.points > 2:
+            times, values = self._points(x, ref, left)
+            if len(at):
+                when = self.base.instant(x.slot[at], index[between])
+                out[between] = self._through(fill, when, x.start[at], value[at], times[at], values[at])
+            self._remember_older(x, times, values)
+        elif len(at):
             share = (self.base.instant(x.slot[at], index[between]) - ref[at]) / (x.start[at] - ref[at])
             out[between] = fill.between(share[:, None] if out.ndim == 2 else share, left[at], value[at])
         self._remember(x, value, after)
@@ -209,6 +233,37 @@ class SampleKernel(Kernel):
         owed = self.base.index_from(x.slot, add_time(ref, 1))
         owed[new] = np.maximum(owed[new], self.past["due"][slot])
         return ref, left, owed
+
+    def _points(self, x: Events, ref: Ints, left: Values) -> tuple[Ints, Values]:
+        """For every event the reference points before it, the newest first; those of earlier batches come from the state."""
+        self.older.reserve(len(self.keys))
+        rows, depth = np.arange(len(x)), self.older["time"].shape[1] + 1
+        new = np.concatenate([[True], x.slot[1:] != x.slot[:-1]])
+        since = rows - np.maximum.accumulate(np.where(new, rows, 0))
+        times = np.empty((len(x), depth), np.int64)
+        values = np.empty((len(x), depth, *left.shape[1:]), left.dtype)
+        for j in range(depth):
+            here = np.maximum(rows - j, 0)
+            times[:, j], values[:, j] = ref[here], left[here]
+            kept = np.flatnonzero(since < j)
+            slot, place = x.slot[kept], j - since[kept] - 1
+            times[kept, j], values[kept, j] = self.older["time"][slot, place], self.older["value"][slot, place]
+        return times, values
+
+    def _through(self, fill: Fill, when: Ints, start: Ints, value: Values, times: Ints, values: Values) -> Values:
+        """The fill at beats; a point counts if no gap lies between it and the beat."""
+        later = np.concatenate([start[:, None], times[:, :-1]], axis=1)
+        there = np.logical_and.accumulate(_near(later, times, self.gap), axis=1)
+        offsets = np.where(there, (np.where(there, times, when[:, None]) - when[:, None]).astype(np.float64), np.nan)
+        both = np.concatenate([offsets[:, ::-1], (start - when).astype(np.float64)[:, None]], axis=1)
+        with np.errstate(all="ignore"):
+            return fill.through(both, np.concatenate([values[:, ::-1], value[:, None]], axis=1))
+
+    def _remember_older(self, x: Events, times: Ints, values: Values) -> None:
+        last = np.concatenate([x.slot[1:] != x.slot[:-1], [True]])
+        slot, depth = x.slot[last], self.older["time"].shape[1]
+        self.older["time"][slot], self.older["value"][slot] = times[last, :depth], values[last, :depth]
+        self.older.touch(slot)
 
     def _remember(self, x: Events, value: Values, after: Ints) -> None:
         """The last event of every key is its reference point from now on."""

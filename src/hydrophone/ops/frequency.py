@@ -1,4 +1,4 @@
-"""Modulate: turn the phase of every sample, to move a band in frequency."""
+"""Frequencies: turn the phase of every sample, to move a band in frequency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FINEST = 10**9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Modulate(Node):
+class ShiftFrequency(Node):
     """Sample k times ``exp(2j * pi * (cycles * k + phase))``, where k counts from the origin of the grid.
 
     The phase is taken in whole numbers, so that it is as good after a year as at the start. Start, gap and end: sample by sample.
@@ -35,10 +35,10 @@ class Modulate(Node):
 
     def kernel(self, x: UniformType) -> Kernel:
         """Turn."""
-        return ModulateKernel(self.cycles, self.phase, self.type)
+        return ShiftFrequencyKernel(self.cycles, self.phase, self.type)
 
 
-class ModulateKernel(Stateless):
+class ShiftFrequencyKernel(Stateless):
     """One factor per sample."""
 
     def __init__(self, cycles: Fraction, phase: Fraction, out: UniformType) -> None:

@@ -1,0 +1,134 @@
+"""Other rates and other times, and functions of single samples: methods of `UniformSignal`."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hydrophone.errors import ParameterError, SignalTypeError, user_line
+from hydrophone.handles.query import Query
+from hydrophone.ops.epochs import Epochs
+from hydrophone.ops.parts import Part
+from hydrophone.ops.polyphase import ResamplePoly, design
+from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
+from hydrophone.ops.samples import Clip, Function, MapSamples, WhereSamples
+from hydrophone.ops.sampling import Fill, linear
+from hydrophone.ops.shift import Shift
+from hydrophone.plan.types import Missing
+from hydrophone.time import Duration, Instant, duration, period
+
+if TYPE_CHECKING:
+    from hydrophone.handles.stream import Stream
+    from hydrophone.handles.uniform import UniformSignal
+    from hydrophone.handles.windowed import Windowed
+
+_KAISER = ("kaiser", 5.0)
+
+
+class Rates(Query):
+    """Methods of `UniformSignal`."""
+
+    def downsample(self, n: int, phase: int = 0) -> UniformSignal:
+        """Every `n`-th sample, unfiltered: those whose index leaves the remainder `phase`."""
+        return self._then(Downsample, n=int(n), phase=int(phase))
+
+    def upsample(self, n: int, how: str = "zero") -> UniformSignal:
+        """`n` samples for one: zeros after it, or with ``"hold"`` the same again."""
+        return self._then(Upsample, n=int(n), how=how)
+
+    def decimate(self, n: int, *, missing: str = "zero") -> UniformSignal:
+        """Every `n`-th sample after a filter without delay: ``scipy.signal.decimate(x, n, ftype="fir")``."""
+        if n < 1:
+            raise ParameterError(f"decimate: n must be at least 1, got {n}", where=user_line())
+        return self.resample_poly(up=1, down=int(n), window="hamming", missing=missing)
+
+    def resample_poly(
+        self,
+        rate: float | str | None = None,
+        *,
+        up: int | None = None,
+        down: int | None = None,
+        window: Any = _KAISER,
+        missing: str = "zero",
+    ) -> UniformSignal:
+        """The signal at another rate (in hertz, or as ``"48kHz"``), or at ``up / down`` times its own: ``scipy.signal.resample_poly``.
+
+        `window` designs the filter as in SciPy, or is the filter: an odd number of taps. With ``missing="drop"`` there are only samples
+        for which no sample under the filter is missing.
+        """
+        if (rate is None) == (up is None and down is None):
+            raise ParameterError("resample_poly: give either a rate, or up and down", where=user_line())
+        numbers = (1 if up is None else up, 1 if down is None else down)
+        if min(numbers) < 1:
+            raise ParameterError(
+                f"resample_poly: up and down must be at least 1, got {numbers[0]} and {numbers[1]}", where=user_line()
+            )
+        ratio = Fraction(*numbers) if rate is None else self._ratio(rate)
+        policy = Missing.of(missing, "resample_poly", (Missing.ZERO, Missing.DROP))
+        number = ratio.numerator, ratio.denominator
+        taps = design(*number, window)
+        return self._then(ResamplePoly, up=number[0], down=number[1], taps=taps, missing=policy)
+
+    def _ratio(self, rate: float | str) -> Fraction:
+        timebase = self.node.type.timebase
+        if timebase is None:
+            raise SignalTypeError(
+                "resample_poly: a rate needs one period for all keys", hint="give up and down", where=user_line()
+            )
+        if isinstance(rate, str):
+            return timebase.period / period(rate)
+        if not 0 < rate < math.inf:
+            raise ParameterError(f"resample_poly: the rate must be positive, got {rate!r}", where=user_line())
+        return timebase.period * Fraction(rate) / 10**9
+
+    def resample(self, spacing: Duration, *, fill: Fill | None = None, offset: Instant | None = None) -> UniformSignal:
+        """Samples every `spacing`, between the old ones as `fill` says; by default on straight lines, and holes stay holes.
+
+        Nothing is filtered (`resample_poly` does). Instants of samples are whole nanoseconds, and lines are drawn between those.
+        """
+        timebase, channels = self.node.type.timebase, self.node.type.channels
+        if timebase is None and fill is None:
+            raise SignalTypeError(
+                "resample: needs a fill where every key has a period of its own", hint='fill=hp.linear(max_gap="1s")'
+            )
+        policy = fill or linear(max_gap=math.ceil(timebase.period if timebase else 1))
+        origin = offset if offset is not None else 0 if timebase is None else timebase.origin
+        names = [f"value_{i}" for i in range(channels)] if channels else ["value"]
+        events: Any = self.events()  # type: ignore[attr-defined]
+        made: UniformSignal = events.signal(*names).sample(spacing, offset=origin, fill=policy)
+        return made
+
+    def epochs(self, events: Stream, *, before: int | str, after: int | str) -> Windowed:
+        """For every event of the key the samples around its start, as a window that ends `after` samples later."""
+        back = self._samples(before, "before", "epochs")  # type: ignore[attr-defined]
+        on = self._samples(after, "after", "epochs")  # type: ignore[attr-defined]
+        return self._then(Epochs, events, before=back, after=on)
+
+    def shift_time(self, by: Duration) -> UniformSignal:
+        """All samples later by a duration; negative: earlier. By whole periods they stay on their grid, otherwise it moves with them."""
+        timebase, ns = self.node.type.timebase, duration(by)
+        if timebase is not None and (ns / timebase.period).denominator == 1:
+            return self._then(Shift, samples=int(ns / timebase.period))
+        return self._then(ShiftTime, by=ns)
+
+    def scale(self, number: complex) -> UniformSignal:
+        """All samples times a number."""
+        made: Any = self
+        return made * number
+
+    def abs(self) -> UniformSignal:
+        """Magnitudes."""
+        return self._then(Part, which="magnitude")
+
+    def clip(self, low: float | None = None, high: float | None = None) -> UniformSignal:
+        """Samples no lower than `low` and no higher than `high`."""
+        return self._then(Clip, low=low, high=high)
+
+    def map(self, function: Function) -> UniformSignal:
+        """A function of every sample by itself: an array with a row per sample in, one with as many rows out."""
+        return self._then(MapSamples, function=function)
+
+    def where(self, function: Function) -> UniformSignal:
+        """Keep the samples for which a function is true (an array in, truth values out); the others become holes."""
+        return self._then(WhereSamples, function=function)

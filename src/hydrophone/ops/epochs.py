@@ -1,0 +1,132 @@
+"""Epochs: the samples around events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hydrophone.batch import Batch, Events, Ints, Segments, Windows
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.grids import Grids
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import StreamType, UniformType, WindowedType
+from hydrophone.runs import search
+from hydrophone.state import Held
+from hydrophone.time import MAX_TIME
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Epochs(Node):
+    """For every event of the key a window: `before` samples, the first sample at or after the event's start, and `after` samples.
+
+    Reference: ``x[k - before : k + after + 1]`` with ``k = searchsorted(times, start)``. A window that lacks a sample is left out, at the
+    start, the end and beside holes. Events between the same two samples share one window.
+    """
+
+    before: int
+    after: int
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """Away from the event."""
+        if min(self.before, self.after) < 0:
+            raise ParameterError(f"epochs: before and after must not be negative, got {self.before} and {self.after}")
+
+    def output_type(self, x: UniformType, events: StreamType) -> WindowedType:
+        """Windows that may end at any sample."""
+        if x.scope != events.scope:
+            raise SignalTypeError(
+                f"epochs: the keys differ: {list(x.key.names)} and {list(events.key.names)}",
+                hint="bring both to one key with key_by",
+            )
+        if x.channels:
+            raise SignalTypeError(
+                f"epochs: this signal has {x.channels} channels", hint="pick one first: signal.channel(0)"
+            )
+        if x.timebase is None:
+            raise SignalTypeError("epochs: needs one period for all keys", hint="sample to a common period first")
+        size = self.before + self.after + 1
+        return WindowedType(x.key, x.time, x.clock, x.dtype, size, size, 1, x.timebase)
+
+    def reach(self, x: UniformType, events: StreamType) -> tuple[Reach, Reach]:
+        """A window is owned by its last sample."""
+        own = Reach.samples(x.timebase, before=self.before + self.after)
+        return own, Reach.samples(x.timebase, before=self.after + 1)
+
+    def kernel(self, x: UniformType, events: StreamType) -> Kernel:
+        """Cut."""
+        return EpochsKernel(self.before, self.after, x)
+
+
+class EpochsKernel(Kernel):
+    """Events that wait for their samples, and the samples that an event may still need."""
+
+    def __init__(self, before: int, after: int, kind: UniformType) -> None:
+        self.before, self.after = before, after
+        self.grids = Grids(kind.timebase)
+        self.samples: Held[Segments] = Held(Segments)
+        self.events: Held[Events] = Held(Events)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold."""
+        if port:
+            assert isinstance(batch, Events)
+            bare = batch.with_columns(batch.columns.select([]))
+            self.events.add(Events(bare.slot, bare.start, None, bare.columns))
+        else:
+            assert isinstance(batch, Segments)
+            self.samples.add(batch)
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """All windows whose samples and events are known; then forget what no event can need."""
+        mark, base = min(marks), self.grids.base
+        out: tuple[Batch, ...] = ()
+        events = self.events.all()
+        if events is not None:
+            last = base.index_from(events.slot, events.start) + self.after
+            # Ready when its last sample lies before the mark, and so nothing under it can come any more.
+            ripe = base.instant(events.slot, last) < mark
+            if ripe.any():
+                taken = self.events.take(ripe)
+                last = base.index_from(taken.slot, taken.start) + self.after
+                out = self._cut(taken.slot, last)
+        self._forget(mark)
+        return out, mark
+
+    def _cut(self, slot: Ints, last: Ints) -> tuple[Batch, ...]:
+        held = self.samples.all()
+        if held is None:
+            return ()
+        order = np.lexsort((last, slot))
+        slot, last = slot[order], last[order]
+        once = np.concatenate([[True], (slot[1:] != slot[:-1]) | (last[1:] != last[:-1])])
+        slot, last = slot[once], last[once]
+        first = last - self.after - self.before
+        run = search(held.slot, held.first, slot, first, "right") - 1
+        whole = (run >= 0) & (held.slot[run] == slot) & (first >= held.first[run]) & (last < held.next[run])
+        if not whole.any():
+            return ()
+        slot, last, first, run = slot[whole], last[whole], first[whole], run[whole]
+        size = self.before + self.after + 1
+        at = held.offsets[run] + first - held.first[run]
+        view = np.lib.stride_tricks.sliding_window_view(held.values, size)
+        return (Windows(slot, last, view[at], held.base),)
+
+    def _forget(self, mark: int) -> None:
+        """Events that wait, or that may still come, reach back so far."""
+        held = self.samples.all()
+        if held is None:
+            return
+        if mark == MAX_TIME:
+            self.samples.replace(None, held.slot)
+            return
+        # An event that is not taken yet ends at or after the mark.
+        need = held.base.index_from(held.slot, np.full(len(held), mark)) - self.before - self.after
+        self.samples.replace(held.split(need)[1], held.slot[held.first < need])

@@ -1,0 +1,214 @@
+"""Resampling by a ratio of whole numbers, with a filter that keeps out what the new rate cannot carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.batch import Batch, Ints, Segments
+from hydrophone.errors import ParameterError
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.regrid import Regrid
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import Missing, UniformType
+from hydrophone.runs import ranges
+from hydrophone.state import Field, Held, SlotArrays
+from hydrophone.time import MAX_TIME, MIN_TIME, Timebase
+
+LARGEST = 100_000
+"""Neither number of a ratio may be larger: the filter has twenty times as many taps."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResamplePoly(Node):
+    """The signal at `up` / `down` times its rate; reference: ``scipy.signal.resample_poly(x, up, down, window=taps)``.
+
+    The new grid has the same origin and an exact period; SciPy's first sample is that of an index that both grids share. The filter has
+    no delay: the sample at an instant is made of those on either side of it.
+
+    Start and end: zeros around the signal, as in SciPy; there is a new sample wherever the old one at or just before its instant is there.
+    Gap: ``zero`` counts a hole as zeros; ``drop`` gives only samples for which the filter finds all it needs. A NaN shows as far as the
+    filter reaches. The state are the samples under the filter.
+    """
+
+    up: int
+    down: int
+    taps: tuple[float, ...]
+    missing: Missing = Missing.ZERO
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """A ratio, and taps with a middle."""
+        if not 1 <= min(self.up, self.down) <= max(self.up, self.down) <= LARGEST:
+            raise ParameterError(
+                f"resample_poly: up and down must be from 1 to {LARGEST:,}, got {self.up} and {self.down}",
+                hint="take a rate whose ratio to this one is simpler, or resample(period), which interpolates",
+            )
+        if len(self.taps) % 2 == 0 or not np.isfinite(self.taps).all():
+            raise ParameterError(
+                f"resample_poly: the window must be an odd number of finite taps, got {len(self.taps)}",
+                hint="an odd number has a middle, so that the filter has no delay",
+            )
+
+    @property
+    def regrid(self) -> Regrid:
+        """The new grid."""
+        return Regrid(Fraction(self.down, self.up))
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """Another period, at least double precision."""
+        dtype = np.result_type(x.dtype, np.float64)
+        return replace(x, dtype=dtype, timebase=self.regrid.timebase(x.timebase))
+
+    def reach(self, x: UniformType) -> Reach:
+        """The samples under the filter, on either side."""
+        side = len(self.taps) // 2 // self.up + 1
+        return Reach.samples(x.timebase, before=side, after=side)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Resample."""
+        return ResamplePolyKernel(self, x, self.type)
+
+
+class ResamplePolyKernel(Kernel):
+    """Holds the samples that the filter may still need; a new sample is made when nothing under the filter can come any more."""
+
+    def __init__(self, node: ResamplePoly, kind: UniformType, out: UniformType) -> None:
+        self.up, self.down, self.half, self.missing = node.up, node.down, len(node.taps) // 2, node.missing
+        self.regrid, self.timebase, self.out = node.regrid, kind.timebase, out
+        # Row p holds every up-th tap from number p on: those that meet the samples under one phase of the filter.
+        width = -(-len(node.taps) // self.up)
+        table = np.zeros(width * self.up)
+        table[: len(node.taps)] = np.asarray(node.taps) * self.up
+        self.table = np.ascontiguousarray(table.reshape(width, self.up).T)
+        self.waiting: Held[Segments] = Held(Segments)
+        self.given = SlotArrays(next=Field(np.int64, MIN_TIME))
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Hold."""
+        assert isinstance(batch, Segments)
+        self.waiting.add(batch)
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """All new samples whose old ones are known."""
+        held = self.waiting.all()
+        if held is None:
+            return (), self._mark(marks[0])
+        self.given.reserve(len(self.keys))
+        stop = self._ready(self._known(held, marks[0]))
+        # The new samples at or after an old one and before the next.
+        begin = np.maximum(_ceil(held.first * self.up, self.down), self.given["next"][held.slot])
+        counts = np.maximum(np.minimum(_ceil(held.next * self.up, self.down), stop) - begin, 0)
+        out = self._made(held, begin, counts)
+        self.given["next"][held.slot] = np.maximum(stop, self.given["next"][held.slot])
+        self.given.touch(held.slot)
+        needed = _ceil(stop * self.down - self.half, self.up)
+        self.waiting.replace(held.split(needed)[1], held.slot[held.first < needed])
+        return ((out,) if len(out) else ()), self._mark(marks[0])
+
+    def _known(self, held: Segments, mark: int) -> Ints:
+        """For every run the index before which no sample of its key is missing but for good."""
+        last = np.concatenate([held.slot[1:] != held.slot[:-1], [True]])
+        newest = held.next[last][np.cumsum(last) - last]
+        # Samples of a key come in order. Beyond the reach of the filter it does not matter how far the mark has come.
+        most = newest + 2 * (self.half // self.up) + self.down // self.up + 8
+        return np.clip(held.base.index_from(held.slot, np.full(len(held), mark)), newest, most)
+
+    def _ready(self, known: Ints) -> Ints:
+        """The first new sample that needs one at or after an index."""
+        return _ceil(known * self.up - self.half, self.down)
+
+    def _made(self, held: Segments, begin: Ints, counts: Ints) -> Segments:
+        x = held.values.astype(self.out.dtype, copy=False).reshape(len(held.values), -1)
+        out = np.zeros((int(counts.sum()), x.shape[1]), self.out.dtype)
+        whole = np.ones(len(out), np.bool_)
+        runs = held.slot, held.first, held.offsets
+        _polyphase(*runs, np.ascontiguousarray(x), begin, counts, self.table, self.down, self.half, out, whole)
+        slot, index = np.repeat(held.slot, counts), ranges(begin, counts)
+        values = out[:, 0] if held.values.ndim == 1 else out
+        if self.missing is Missing.DROP:
+            slot, index, values = slot[whole], index[whole], values[whole]
+        return Segments.of_samples(slot, index, values, self.regrid.bases(held.base))
+
+    def _mark(self, mark: int) -> int:
+        """The instant of the first new sample that is not known where nothing has come."""
+        if mark in (MIN_TIME, MAX_TIME):
+            return mark
+        if self.timebase is None:
+            return MIN_TIME
+        made: Timebase | None = self.regrid.timebase(self.timebase)
+        assert made is not None
+        first = -((self.half - self.timebase.index_from(mark) * self.up) // self.down)
+        return min(mark, made.instant(first))
+
+
+def _ceil(a: Ints, b: int) -> Ints:
+    out: Ints = -(-a // b)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _polyphase(
+    slot: Any,
+    first: Any,
+    offsets: Any,
+    x: Any,
+    begin: Any,
+    counts: Any,
+    table: Any,
+    down: int,
+    half: int,
+    out: Any,
+    whole: Any,
+) -> None:
+    """New samples ``begin, begin + 1, …`` of every run; the samples under the filter may lie in other runs of the key."""
+    up = table.shape[0]
+    n = 0
+    for run in range(len(slot)):
+        low = run
+        for m in range(begin[run], begin[run] + counts[run]):
+            lowest, highest = -((half - m * down) // up), (m * down + half) // up
+            phase = (m * down + half) % up
+            while low > 0 and slot[low - 1] == slot[run] and first[low - 1] + offsets[low] - offsets[low - 1] > lowest:
+                low -= 1
+            while low < run and first[low] + offsets[low + 1] - offsets[low] <= lowest:
+                low += 1
+            found = 0
+            at = low
+            while at < len(slot) and slot[at] == slot[run] and first[at] <= highest:
+                begins = max(lowest, first[at])
+                stops = min(highest + 1, first[at] + offsets[at + 1] - offsets[at])
+                for k in range(begins, stops):
+                    weight = table[phase, highest - k]
+                    for c in range(x.shape[1]):
+                        out[n, c] += x[offsets[at] + k - first[at], c] * weight
+                found += max(stops - begins, 0)
+                at += 1
+            whole[n] = found == highest - lowest + 1
+            n += 1
+
+
+def design(up: int, down: int, window: Any) -> tuple[float, ...]:
+    """SciPy's filter for a ratio: a windowed sinc over ten periods of the slower rate, or the taps that are given."""
+    if not isinstance(window, str | tuple) or (window and not isinstance(window[0], str)):
+        return _numbers(window)
+    import scipy.signal  # here, because it takes as long to load as all the rest, in every Spark worker too
+
+    most = max(up, down)
+    if most > LARGEST:
+        return (1.0,)  # refused by the node
+    return _numbers(scipy.signal.firwin(20 * most + 1, 1 / most, window=window)) if most > 1 else (1.0,)
+
+
+def _numbers(taps: npt.ArrayLike) -> tuple[float, ...]:
+    return tuple(np.asarray(taps, float).ravel().tolist())
