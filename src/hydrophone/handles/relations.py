@@ -43,10 +43,13 @@ class Relations(Query):
         left, right = _keyed(self, other, on)
         return left._then(Join, right, how=how)
 
-    def band_join(self, other: Stream, *, before: Duration, after: Duration, on: On = None) -> Stream:
-        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key)."""
+    def band_join(self, other: Stream, *, before: Duration, after: Duration, on: On = None, by: str = "left") -> Stream:
+        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key).
+
+        `by` says whose time a pair has: ``"left"``, ``"right"``, or the earlier (``"min"``) or later (``"max"``) of both.
+        """
         left, right = _keyed(self, other, on)
-        return left._then(BandJoin, right, before=duration(before), after=duration(after))
+        return left._then(BandJoin, right, before=duration(before), after=duration(after), by=by)
 
     def asof_join(
         self, other: Stream, *, on: On = None, direction: str = "backward", tolerance: Duration | None = None
