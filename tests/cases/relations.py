@@ -151,6 +151,24 @@ def _join_on() -> Case:
     )
 
 
+def _join_crossed() -> Case:
+    """The right side has columns of its own with the names that the left side is joined on."""
+
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        a = [Event((e.key[0],), e.start, e.stop, e.payload) for e in i["a"].events()]
+        b = [Event((e.payload["s"],), e.start, e.stop, {"k": e.key[0], "n": e.payload["n"]}) for e in i["b"].events()]
+        return [(*x.key, s, e, x.payload["n"], y.payload["n"], y.payload["k"]) for x, y, s, e in refs.join(a, b)]
+
+    renamed = B.table.set_column(B.table.column_names.index("s"), "s", pa.array([str(s) for s in "abc"] * 20))
+    return Case(
+        "join-on-crossed",
+        Join,
+        {"a": A, "b": replace(B, table=renamed)},
+        lambda s: s["a"].select("n").join(s["b"].select("n", "s"), on={"k": "s"}),
+        expected,
+    )
+
+
 def _self_join() -> Case:
     return Case(
         "join-itself",
@@ -312,6 +330,7 @@ CASES = [
     join("join-full", TOUCHING, MORE, "full"),
     join("join-full-points", few(236, points=True), few(237, points=True), "full"),
     _join_on(),
+    _join_crossed(),
     _self_join(),
     _three_way(),
     band_by("band-join-by-right", A, B, 10, 25, "right"),
