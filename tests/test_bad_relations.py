@@ -166,6 +166,18 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("top-k-rows", ParameterError, lambda: points().top(0, by="v", size=5), ("top: k must be at least 1",)),
     ("top-unknown", ParameterError, lambda: points().top(1, by="x", size=5), ("top: no column 'x'",)),
     ("reservoir-size", ParameterError, lambda: points().reservoir(1, size=0), ("reservoir: size must be positive",)),
+    (
+        "band-by",
+        ParameterError,
+        lambda: points().band_join(points(), before=1, after=1, by="both"),
+        ("by must be one of",),
+    ),
+    (
+        "tumble-by",
+        ParameterError,
+        lambda: points().tumble(5, by="right"),
+        ("by='right' chooses among the times of a pair",),
+    ),
     ("extend-end", ParameterError, lambda: points(end=[1, 2, 3]).extend(1), ("lifetimes end in a column 'end'",)),
 ]
 

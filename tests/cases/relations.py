@@ -13,9 +13,10 @@ from tests.cases import data
 from tests.cases.lifetimes import names
 from tests.cases.table import Case, Row, Source, grid, sample_rows
 from tests.cases.timewindows import PARTS, PICKS, parts_of, picks_of
-from tests.oracles import Event, by_key, sample
+from tests.oracles import Event, band_join, by_key, sample, tumble
 
 import hydrophone as hp
+from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
 from hydrophone.ops.snapshots import Snapshot
@@ -150,6 +151,24 @@ def _join_on() -> Case:
     )
 
 
+def _join_crossed() -> Case:
+    """The right side has columns of its own with the names that the left side is joined on."""
+
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        a = [Event((e.key[0],), e.start, e.stop, e.payload) for e in i["a"].events()]
+        b = [Event((e.payload["s"],), e.start, e.stop, {"k": e.key[0], "n": e.payload["n"]}) for e in i["b"].events()]
+        return [(*x.key, s, e, x.payload["n"], y.payload["n"], y.payload["k"]) for x, y, s, e in refs.join(a, b)]
+
+    renamed = B.table.set_column(B.table.column_names.index("s"), "s", pa.array([str(s) for s in "abc"] * 20))
+    return Case(
+        "join-on-crossed",
+        Join,
+        {"a": A, "b": replace(B, table=renamed)},
+        lambda s: s["a"].select("n").join(s["b"].select("n", "s"), on={"k": "s"}),
+        expected,
+    )
+
+
 def _self_join() -> Case:
     return Case(
         "join-itself",
@@ -219,6 +238,48 @@ def _lost() -> Case:
     )
 
 
+def band_by(name: str, left: Source, right: Source, before: int, after: int, by: str) -> Case:
+    """Pairs with the time of either side, or of both."""
+    end = {"left": left.end, "right": right.end}.get(by)
+
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        out = []
+        for a, b in band_join(i["a"].events(), i["b"].events(), before, after):
+            start, stop = {
+                "left": (a.start, a.stop),
+                "right": (b.start, b.stop),
+                "min": (min(a.start, b.start), 0),
+                "max": (max(a.start, b.start), 0),
+            }[by]
+            lefts = [] if by == "left" else [a.start]
+            out.append((*a.key, start, *([stop] if end else []), a.payload["v"], b.start, b.payload["v"], *lefts))
+        return out
+
+    return Case(
+        name,
+        BandJoin,
+        {"a": left, "b": right},
+        lambda s: s["a"].select("v").band_join(s["b"].select("v"), before=before, after=after, by=by),
+        expected,
+    )
+
+
+def _counted_by(by: str) -> Case:
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        choose: Any = {"right": lambda a, b: b.start, "max": lambda a, b: max(a.start, b.start)}[by]
+        pairs = band_join(i["a"].events(), i["b"].events(), 20, 5)
+        events = [Event(a.key, choose(a, b), 0, {}) for a, b in pairs]
+        return [(*k, t, t + 40, len(es)) for (k, t), es in tumble(events, 40).items()]
+
+    return Case(
+        f"band-join-tumble-by-{by}",
+        BandJoin,
+        {"a": POINTS, "b": OTHERS},
+        lambda s: s["a"].band_join(s["b"], before=20, after=5).tumble(40, by=by).agg(n=hp.count()),
+        expected,
+    )
+
+
 # --- snapshots ----------------------------------------------------------------------------------------------------------
 
 
@@ -269,8 +330,15 @@ CASES = [
     join("join-full", TOUCHING, MORE, "full"),
     join("join-full-points", few(236, points=True), few(237, points=True), "full"),
     _join_on(),
+    _join_crossed(),
     _self_join(),
     _three_way(),
+    band_by("band-join-by-right", A, B, 10, 25, "right"),
+    band_by("band-join-by-right-points", A, POINTS, 30, -4, "right"),
+    band_by("band-join-by-min", A, POINTS, 10, 25, "min"),
+    band_by("band-join-by-max", POINTS, B, 25, 3, "max"),
+    _counted_by("right"),
+    _counted_by("max"),
     met("semi-join", SemiJoin, TOUCHING, MORE, lambda a, b: a.semi_join(b)),
     met("semi-join-points", SemiJoin, POINTS, B, lambda a, b: a.semi_join(b)),
     met("anti-join", AntiJoin, TOUCHING, MORE, lambda a, b: a.anti_join(b)),

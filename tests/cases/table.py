@@ -179,7 +179,8 @@ def assert_same(found: list[Row], wanted: list[Row], tolerance: float) -> None:
 
 
 def _order(row: Row) -> Any:
-    return [(str(type(v)), v) for v in _exact(row) if v is not None], [_sortable(v) for v in row if _is_float(v)]
+    exact = [(str(type(v)), 0 if v is None else v) for v in _exact(row)]
+    return exact, [_sortable(v) for v in row if _is_float(v)]
 
 
 def _sortable(value: Any) -> Any:

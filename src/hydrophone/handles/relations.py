@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from hydrophone.errors import ParameterError, located
+from hydrophone.expr import col
 from hydrophone.handles.query import Query
 from hydrophone.ops.asof import AsofJoin
 from hydrophone.ops.choose import Reservoir, Sort, Top
 from hydrophone.ops.consecutive import Pairs, Pattern
-from hydrophone.ops.joins import BandJoin
+from hydrophone.ops.joins import BandJoin, free_name
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
 from hydrophone.time import Duration, duration
@@ -43,10 +44,13 @@ class Relations(Query):
         left, right = _keyed(self, other, on)
         return left._then(Join, right, how=how)
 
-    def band_join(self, other: Stream, *, before: Duration, after: Duration, on: On = None) -> Stream:
-        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key)."""
+    def band_join(self, other: Stream, *, before: Duration, after: Duration, on: On = None, by: str = "left") -> Stream:
+        """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key).
+
+        `by` says whose time a pair has: ``"left"``, ``"right"``, or the earlier (``"min"``) or later (``"max"``) of both.
+        """
         left, right = _keyed(self, other, on)
-        return left._then(BandJoin, right, before=duration(before), after=duration(after))
+        return left._then(BandJoin, right, before=duration(before), after=duration(after), by=by)
 
     def asof_join(
         self, other: Stream, *, on: On = None, direction: str = "backward", tolerance: Duration | None = None
@@ -107,10 +111,25 @@ def union(*streams: Stream) -> Stream:
 
 
 def _keyed(left: Any, right: Any, on: On) -> tuple[Any, Any]:
+    """Both sides by the columns that must be equal, under their names on the left."""
     if on is None:
         return left, right
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
-    return left.key_by(*pairs), right.key_by(**pairs)
+    return left.key_by(*pairs), _renamed(right, set(pairs) - set(pairs.values())).key_by(**pairs)
+
+
+def _renamed(stream: Any, taken: set[str]) -> Any:
+    """The stream with ``_right`` behind the columns that have a name which the left side needs for its own."""
+    kind = stream.node.type
+    clash = [n for n in (*kind.key.names, *kind.columns.names) if n in taken]
+    if not clash:
+        return stream
+    together = stream.key_by()
+    names: list[str] = together.node.type.columns.names
+    used: set[str | None] = {kind.time, kind.end, *names, *taken}
+    new = {free_name(n, used): n for n in clash}
+    renamed = together.with_columns(**{name: col(old) for name, old in new.items()})
+    return renamed.select(*(n for n in names if n not in clash), *new)
 
 
 def _optional(value: Duration | None) -> int | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hydrophone.handles.query import Query
+from hydrophone.errors import ParameterError
+from hydrophone.handles.query import Query, handle
 from hydrophone.ops.aggregates import Tumble
 from hydrophone.ops.consecutive import CountWindow, LastN
+from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding
 from hydrophone.ops.snapshots import Snapshot
 from hydrophone.ops.summaries import Aggregate
-from hydrophone.plan.node import Node
+from hydrophone.plan.node import Node, build
 from hydrophone.time import Duration, duration
 
 if TYPE_CHECKING:
@@ -24,13 +26,20 @@ if TYPE_CHECKING:
 class TimeWindows(Query):
     """Methods of `Stream`."""
 
-    def tumble(self, size: Duration, *, offset: Duration = 0) -> Grouped:
-        """Windows of time that do not overlap; `agg` says what to compute in each."""
-        return Grouped(self, Tumble, {"size": duration(size), "offset": duration(offset)})
+    def tumble(self, size: Duration, *, offset: Duration = 0, by: str | None = None) -> Grouped:
+        """Windows of time that do not overlap; `agg` says what to compute in each.
 
-    def sliding(self, size: Duration, *, every: Duration, offset: Duration = 0) -> Grouped:
-        """Windows of time that begin `every` so often and may overlap; `agg` says what to compute in each."""
-        return Grouped(self, Sliding, {"size": duration(size), "every": duration(every), "offset": duration(offset)})
+        After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``.
+        """
+        return Grouped(self._timed(by), Tumble, {"size": duration(size), "offset": duration(offset)})
+
+    def sliding(self, size: Duration, *, every: Duration, offset: Duration = 0, by: str | None = None) -> Grouped:
+        """Windows of time that begin `every` so often and may overlap; `agg` says what to compute in each.
+
+        After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``.
+        """
+        how = {"size": duration(size), "every": duration(every), "offset": duration(offset)}
+        return Grouped(self._timed(by), Sliding, how)
 
     def session(self, gap: Duration) -> Grouped:
         """Windows that end where nothing happens for `gap`; `agg` says what to compute in each."""
@@ -50,6 +59,17 @@ class TimeWindows(Query):
         `report` cuts long stretches at multiples of a duration, so that they do not hold back progress.
         """
         return Snapshots(self, Snapshot, {"report": None if report is None else duration(report)})
+
+    def _timed(self, by: str | None) -> Query:
+        """The same pairs with the time of another side."""
+        if by is None:
+            return self
+        if not isinstance(self.node, BandJoin):
+            raise ParameterError(
+                f"tumble: by={by!r} chooses among the times of a pair, and this is {self.node.name()}",
+                hint="say it where pairs are made: band_join(..., by=...)",
+            )
+        return handle(build(replace(self.node, by=by)))
 
 
 @dataclass(frozen=True, eq=False)

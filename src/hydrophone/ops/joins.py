@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints
-from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.place import in_order
+from hydrophone.ops.sets import same_key
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
@@ -19,20 +20,30 @@ from hydrophone.runs import ranges, search
 from hydrophone.state import Held
 from hydrophone.time import add_time
 
+BY = ("left", "right", "min", "max")
+"""Whose time a pair has."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BandJoin(Node):
     """Pairs of events of one key where the right one starts between `before` before and `after` after the left one, both ends included.
 
-    A pair has the lifetime of its left event. Its columns are those of both sides (names of the right that clash
-    get ``_right``) and the right event's start.
+    A pair has the lifetime of its left event, or with `by` that of its right one, or is a point at the earlier (``min``) or
+    later (``max``) of both starts; results follow the progress of that time. Its columns are those of both sides (names of
+    the right that clash get ``_right``) and the right event's start; where the time is not that of the left event, also its
+    start, with ``_left``.
     """
 
     before: int
     after: int
+    by: str = "left"
 
     def check(self) -> None:
-        """A band that is not empty."""
+        """A band that is not empty, and a time that is known."""
+        if self.by not in BY:
+            raise ParameterError(
+                f"band_join: by must be one of {', '.join(BY)}, got {self.by!r}", hint="whose time a pair has"
+            )
         if self.before + self.after < 0:
             raise ParameterError(
                 f"band_join: the band from {-self.before} to {self.after} ns is empty",
@@ -41,24 +52,34 @@ class BandJoin(Node):
 
     def output_type(self, left: StreamType, right: StreamType) -> StreamType:
         """Both payloads."""
-        if left.scope != right.scope:
-            raise SignalTypeError(
-                f"band_join: the keys differ: {list(left.scope)} and {list(right.scope)}",
-                hint="name the columns that must be equal: on=...",
+        same_key(left, right, "band_join")
+        end = {"left": left.end, "right": right.end}.get(self.by)
+        taken = {*left.key.names, left.time, left.end, end, *left.columns.names}
+        if self.by != "left" and end in (*left.key.names, left.time, *left.columns.names):
+            raise ParameterError(
+                f"band_join: results end in {end!r}, and the left side has another column of that name",
+                hint="rename it",
             )
-        taken = {*left.key.names, left.time, left.end, *left.columns.names}
         stamp = pa.timestamp("ns") if left.clock == "timestamp" else pa.int64()
-        names = [free_name(f.name, taken) for f in (pa.field(right.time, stamp), *right.columns)]
-        fields = [f.with_name(n) for f, n in zip((pa.field(right.time, stamp), *right.columns), names, strict=True)]
-        return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), left.end)
+        fields = [f.with_name(free_name(f.name, taken)) for f in (pa.field(right.time, stamp), *right.columns)]
+        if self.by != "left":
+            fields.append(pa.field(free_name(f"{left.time}_left", taken), stamp))
+        return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), end)
 
     def reach(self, left: StreamType, right: StreamType) -> tuple[Reach, Reach]:
-        """A pair is owned by its left start."""
-        return Reach(), Reach(max(self.before, 0), max(self.after, 0))
+        """A pair is owned by its time."""
+        before, after = max(self.before, 0), max(self.after, 0)
+        far = max(before, after)
+        return {
+            "left": (Reach(), Reach(before, after)),
+            "right": (Reach(after, before), Reach()),
+            "min": (Reach(after=far), Reach(after=far)),
+            "max": (Reach(before=far), Reach(before=far)),
+        }[self.by]
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Match."""
-        return BandJoinKernel(self.before, self.after, self.type)
+        return BandJoinKernel(self.before, self.after, self.by, self.type)
 
 
 def free_name(name: str, taken: set[str | None]) -> str:
@@ -72,8 +93,8 @@ def free_name(name: str, taken: set[str | None]) -> str:
 class BandJoinKernel(Kernel):
     """Holds the events of either side that the other side may still answer, sorted by (slot, start)."""
 
-    def __init__(self, before: int, after: int, out: StreamType) -> None:
-        self.before, self.after, self.out = before, after, out
+    def __init__(self, before: int, after: int, by: str, out: StreamType) -> None:
+        self.before, self.after, self.by, self.out = before, after, by, out
         self.left: Held[Events] = Held(Events)
         self.right: Held[Events] = Held(Events)
 
@@ -100,7 +121,10 @@ class BandJoinKernel(Kernel):
         """Forget events whose band the other side has passed."""
         self._forget(self.left, self.after, marks[1])
         self._forget(self.right, self.before, marks[0])
-        return (), min(marks[0], add_time(marks[1], -max(self.after, 0)))
+        # A pair to come has a new event on one side; the other may lie so far before it.
+        left, right = add_time(marks[0], -max(self.before, 0)), add_time(marks[1], -max(self.after, 0))
+        bounds = {"left": (marks[0], right), "right": (left, marks[1]), "min": (left, right), "max": marks}
+        return (), min(bounds[self.by])
 
     @staticmethod
     def _forget(held: Held[Events], span: int, mark: int) -> None:
@@ -113,6 +137,12 @@ class BandJoinKernel(Kernel):
     def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
         left, right = left.select(i), right.select(j)
         n = left.columns.num_columns
-        stamp = pa.array(right.start).cast(self.out.columns.field(n).type)
-        columns = pa.table([*left.columns.columns, stamp, *right.columns.columns], schema=self.out.columns)
-        return Events(left.slot, left.start, left.end, columns)
+        kind = self.out.columns.field(n).type
+        columns = [*left.columns.columns, pa.array(right.start).cast(kind), *right.columns.columns]
+        if self.by == "left":
+            return Events(left.slot, left.start, left.end, pa.table(columns, schema=self.out.columns))
+        table = pa.table([*columns, pa.array(left.start).cast(kind)], schema=self.out.columns)
+        if self.by == "right":
+            return Events(left.slot, right.start, right.end, table)
+        chosen = np.minimum if self.by == "min" else np.maximum
+        return Events(left.slot, chosen(left.start, right.start), None, table)

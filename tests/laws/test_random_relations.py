@@ -1,0 +1,148 @@
+"""Random rows and random parameters of the temporal relations against their oracles, run in any manner and in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.cases import Case, Source, lifetimes, ordered, relations, timewindows
+from tests.laws.harness import EXAMPLES, Manner, Run, manners, sources_of
+from tests.laws.test_runs import RESTARTS
+from tests.laws.test_slices import bounded, edges, run_slices
+
+from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
+from hydrophone.plan.lower import lower
+
+VALUES = st.sampled_from([1.5, -2.0, 0.0, -0.0, 7.25, float("nan"), float("inf"), None])
+
+
+@st.composite
+def events(draw: st.DrawFn, lived: bool | None = None, finite: bool = False) -> Source:
+    """Events of two keys at few times, points or lifetimes: much is equal, touches or overlaps."""
+    value = st.sampled_from([1.5, -2.0, 0.0, 7.25, None]) if finite else VALUES
+    row = st.tuples(st.sampled_from("ab"), st.integers(-6, 12), st.integers(1, 9), value, st.sampled_from("xy"))
+    rows = draw(st.lists(row, max_size=14))
+    lived = draw(st.booleans()) if lived is None else lived
+    columns: dict[str, Any] = {
+        "k": pa.array([r[0] for r in rows], pa.string()),
+        "t": pa.array([r[1] for r in rows], pa.int64()),
+    }
+    if lived:
+        columns["e"] = pa.array([r[1] + r[2] for r in rows], pa.int64())
+    columns["v"] = pa.array([r[3] for r in rows], pa.float64())
+    columns["s"] = pa.array([r[4] for r in rows], pa.string())
+    return Source(pa.table(columns), key="k", end="e" if lived else None)
+
+
+def small(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(low, high)
+
+
+def what() -> st.SearchStrategy[str]:
+    return st.sampled_from(["parts", "picks"])
+
+
+def a_sliding(draw: st.DrawFn) -> Case:
+    size, every, offset = draw(small(1, 9)), draw(small(1, 9)), draw(small(-4, 4))
+    return timewindows.sliding("sliding", draw(events(finite=True)), size, every, offset, draw(what()))
+
+
+def a_session(draw: st.DrawFn) -> Case:
+    return timewindows.session("session", draw(events(finite=True)), draw(small(1, 5)), draw(what()))
+
+
+def a_snapshot(draw: st.DrawFn) -> Case:
+    report = draw(st.none() | small(1, 6))
+    return relations.snapshot("snapshot", draw(events(finite=True)), draw(what()), report, "v")
+
+
+def a_stitch(draw: st.DrawFn) -> Case:
+    return lifetimes.stitch("stitch", draw(events()))
+
+
+def a_distinct(draw: st.DrawFn) -> Case:
+    return relations.distinct("distinct", draw(events()))
+
+
+def a_join(draw: st.DrawFn) -> Case:
+    return relations.join("join", draw(events()), draw(events()), draw(st.sampled_from(["inner", "left", "full"])))
+
+
+def a_meeting(draw: st.DrawFn) -> Case:
+    node, query = draw(
+        st.sampled_from(
+            [
+                (SemiJoin, lambda a, b: a.semi_join(b)),
+                (AntiJoin, lambda a, b: a.anti_join(b)),
+                (Without, lambda a, b: a.without(b)),
+                (Difference, lambda a, b: a.difference(b)),
+            ]
+        )
+    )
+    return relations.met("met", node, draw(events()), draw(events()), query)
+
+
+def an_asof(draw: st.DrawFn) -> Case:
+    direction = draw(st.sampled_from(["backward", "forward", "nearest"]))
+    tolerance = draw(small(0, 7) | st.none() if direction == "backward" else small(0, 7))
+    return ordered.asof("asof", draw(events()), draw(events()), direction, tolerance)
+
+
+def an_interpolated(draw: st.DrawFn) -> Case:
+    return ordered.interpolated("interpolated", draw(events()), draw(events()), "v", draw(small(0, 7)))
+
+
+def some_pairs(draw: st.DrawFn) -> Case:
+    return ordered.pairs("pairs", draw(events()), draw(st.none() | small(1, 6)))
+
+
+def a_pattern(draw: st.DrawFn) -> Case:
+    return ordered.pattern("pattern", draw(events()), draw(small(1, 9)))
+
+
+def a_last_n(draw: st.DrawFn) -> Case:
+    within = draw(st.none() | small(1, 6))
+    return ordered.last_n("last-n", draw(events(finite=True)), draw(small(1, 5)), within, draw(what()))
+
+
+def a_top(draw: st.DrawFn) -> Case:
+    return ordered.top("top", draw(events()), draw(small(1, 4)), "v", draw(small(1, 9)), draw(small(-3, 3)))
+
+
+def a_reservoir(draw: st.DrawFn) -> Case:
+    return ordered.reservoir("reservoir", draw(events()), draw(small(1, 4)), draw(small(1, 9)), draw(small(0, 3)))
+
+
+MAKERS: list[Callable[[Any], Case]] = [
+    a_sliding,
+    a_session,
+    a_snapshot,
+    a_stitch,
+    a_distinct,
+    a_join,
+    a_meeting,
+    an_asof,
+    an_interpolated,
+    some_pairs,
+    a_pattern,
+    a_last_n,
+    a_top,
+    a_reservoir,
+]
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)
+@given(data=st.data(), manner=manners(), restart=st.sampled_from(sorted(RESTARTS)))
+@settings(max_examples=EXAMPLES * 3, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_random_relations(maker: Callable[[Any], Case], data: st.DataObject, manner: Manner, restart: str) -> None:
+    case = data.draw(st.composite(maker)(), label=maker.__name__)
+    case.check(case.build().to_arrow())
+    case.check(Run(case, RESTARTS[restart]()).go(manner))
+    if bounded(case):
+        sources = sources_of(case, lower([case.build().node]))
+        case.check(run_slices(case, edges(sources, np.random.default_rng(manner.seed))))
