@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 from hydrophone.bench.harness import Case
 
-MODULES = {name: f"hydrophone.bench.{name}" for name in ("local_engine", "grouped_batch", "grouped_streaming")}
+NAMES = ("local_engine", "grouped_batch", "grouped_streaming", "hot_key", "relational", "lake")
+MODULES = {name: f"hydrophone.bench.{name}" for name in NAMES}
 
 
 def load(name: str) -> Callable[[bool], Iterator[Case]]:
