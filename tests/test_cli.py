@@ -358,6 +358,11 @@ def test_state_show(tmp_path: Path, near: Near) -> None:
     assert result.returncode == 0
     for text in ("query   0123abcd", "shards  4", "last micro-batch that is done", "runs again at the next start  "):
         assert text in result.stdout
+    # As Spark writes it, where Python cannot.
+    (checkpoint / "hydrophone.json").rename(checkpoint / "part-00000")
+    (checkpoint / "hydrophone.json").mkdir()
+    (checkpoint / "part-00000").rename(checkpoint / "hydrophone.json" / "part-00000")
+    assert near("state", "show", "ckpt").stdout.startswith(result.stdout.partition("on disk")[0])
 
 
 @pytest.mark.parametrize("name", ["demo", "bench"])

@@ -39,7 +39,9 @@ def describe(path: str) -> Iterator[tuple[str, Facts]]:
 def _note(folder: Path) -> dict[str, Any]:
     file = folder / NOTE
     try:
-        found = json.loads(file.read_text())
+        # Where Spark had to write it, it is a folder with one part.
+        parts = sorted(file.glob("part-*")) if file.is_dir() else [file]
+        found = json.loads("".join(p.read_text() for p in parts))
     except FileNotFoundError:
         spark = (folder / "commits").is_dir()
         raise DataError(

@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +24,7 @@ from hydrophone.io.files import list_files, writing
 from hydrophone.plan.explain import STAGES
 from hydrophone.query_file import UsageError, load
 from hydrophone.show import show
+from hydrophone.ticker import working
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +87,9 @@ def run(options: argparse.Namespace) -> int:
     """Run a query and write, or show, its answer."""
     query, module = load(options.query)
     start = time.perf_counter()
-    rows = _run_on_spark(query, module, options) if options.engine == "spark" else _run_here(query, options)
+    # Rows that are shown stand by themselves: only what is written has a line beside it.
+    with working(f"running {options.query} on {options.engine}") if options.to else nullcontext():
+        rows = _run_on_spark(query, module, options) if options.engine == "spark" else _run_here(query, options)
     if options.to is not None:
         count = "" if rows is None else f"{rows:,} rows "
         print(f"wrote {count}to {options.to} ({options.engine}, {time.perf_counter() - start:.1f} s)", file=sys.stderr)

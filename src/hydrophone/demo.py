@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone as hp
+from hydrophone.ticker import Ticker, working
 
 PERIOD = "100ms"
 HUM = 1.7
@@ -125,11 +126,12 @@ class Report:
         self.lines.append((what, found))
 
     @contextmanager
-    def timed(self, what: str, rows: int) -> Iterator[None]:
+    def timed(self, what: str, rows: int) -> Iterator[Ticker]:
         """Say how long a step took, and how many readings a second that is."""
         print(f"  {what} ...", flush=True)
         start = time.perf_counter()
-        yield
+        with working("   ") as ticker:
+            yield ticker
         took = time.perf_counter() - start
         self.add(what, f"{took:.1f} s, {rows / took / 1e6:.2f} M readings/s")
 
@@ -172,8 +174,8 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
     with report.timed("batch on Spark, cleaned signals", lake.rows):
         batch = cleaned(readings).to_spark(spark).toArrow()
     report.add("plan chosen", cleaned(readings).explain("spark").splitlines()[0])
-    with report.timed("the same query as a stream, out of order and late", lake.rows):
-        streamed, late = _stream(spark, lake, folder)
+    with report.timed("the same query as a stream, out of order and late", lake.rows) as ticker:
+        streamed, late = _stream(spark, lake, folder, ticker)
     same, compared, differ = _agreement(batch, streamed, late)
     report.add(
         "stream against batch",
@@ -195,7 +197,7 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
     return 0 if same and found == lake.faulty else 1
 
 
-def _stream(spark: Any, lake: Lake, folder: Path) -> tuple[pa.Table, pa.Table]:
+def _stream(spark: Any, lake: Lake, folder: Path, ticker: Ticker) -> tuple[pa.Table, pa.Table]:
     """Run the query over files in the order of arrival; give its answer and the late rows."""
     arriving = hp.read.parquet(str(lake.arriving), key="sensor", time="ts", progress=hp.delayed("10s"))
     to, aside = folder / "clean", folder / "late"
@@ -207,7 +209,9 @@ def _stream(spark: Any, lake: Lake, folder: Path) -> tuple[pa.Table, pa.Table]:
         files_per_batch=2,
         trigger="available",
     )
-    query.wait()
+    batches = -(-len(list(lake.arriving.glob("*.parquet"))) // 2)
+    while not query.wait(1):
+        ticker.at(len(query.progress), batches, "micro-batches")
     rows = pq.read_table(to, columns=["sensor", "ts", "value"])
     late = (
         pq.read_table(aside, columns=["sensor", "ts"])

@@ -324,7 +324,7 @@ CASES = [
         grid(10),
     ),
     case(
-        "clip",
+        "clip-values",
         Clip,
         ROUGH,
         lambda s: s.clip(-1.5, 2),

@@ -13,6 +13,7 @@ import pytest
 from tests.spark.test_streaming import arrive
 
 import hydrophone as hp
+from hydrophone import cli
 from hydrophone.plan.rewrite import rewrite
 from hydrophone.plan.source import Source
 from hydrophone.spark import narrow, sinks
@@ -97,7 +98,7 @@ def test_complex_values_are_two_columns_in_csv(spark: SparkSession) -> None:
 
 
 def test_a_stream_into_a_table_and_csv_files_with_a_batch_that_runs_again(
-    spark: SparkSession, tmp_path: Path, database: str
+    spark: SparkSession, tmp_path: Path, database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = lake(tmp_path)
     query = smooth(path, progress=hp.delayed("1s"))
@@ -129,6 +130,10 @@ def test_a_stream_into_a_table_and_csv_files_with_a_batch_that_runs_again(
     wanted = seen(query.to_arrow())
     assert first == second == [r for r in wanted if r in set(first)] != []
     assert first_csv == second_csv == first
+    assert cli.main(["state", "show", str(tmp_path / "t")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in ("shards 2", "release 0.1", "last micro-batch that is done 2", "state", "commits 6 files"):
+        assert text in shown
     with pytest.raises(hp.ParameterError, match=r"sink_tests.live has the columns k, t, value"):
         other = hp.read.parquet(str(path), key="k", time="t", progress=hp.delayed("1s"))
         other.start(spark, to=hp.write.table(name), checkpoint=str(tmp_path / "other"))

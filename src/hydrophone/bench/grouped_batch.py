@@ -1,4 +1,4 @@
-"""`grouped_batch`: a FIR filter over many sensors in a lake, by slices and shards, against ``groupBy(key).applyInPandas``.
+"""`grouped_batch`: a FIR filter and spectral cleaning of many sensors in a lake, against what people write on Spark and in NumPy.
 
 Run as ``python -m hydrophone.bench.grouped_batch --rows 10000000 --keys 10000 --runs 3``. All ways write to Spark's noop
 sink in one session, in turn; their answers are compared by count, sum and sum of squares. Processor time of all
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 import hydrophone as hp
 from hydrophone.bench.harness import Answer, Case, digest
-from hydrophone.bench.peers import apply_in_pandas
+from hydrophone.bench.peers import apply_in_arrow, apply_in_pandas, numpy_script, spark_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,33 +86,78 @@ def processor_seconds() -> float:
 
 
 def answer(frame: DataFrame, shape: str) -> Answer:
-    """Count, sum and sum of squares of the samples, added up by Spark."""
+    """Count, sum and sum of squares of the samples, added up by Spark; of spectra the sum of real parts and of powers."""
+    total = "aggregate(values, 0D, (a, x) -> a + {})"
     if shape == "segments":
-        total = "aggregate(values, 0D, (a, x) -> a + {})"
         parts = ["size(values)", total.format("x"), total.format("x * x")]
+    elif shape == "spectra":
+        parts = ["size(values)", total.format("x.re"), total.format("x.re * x.re + x.im * x.im")]
     else:
         parts = ["1", "value", "value * value"]
     (row,) = frame.selectExpr(*(f"sum({part})" for part in parts)).collect()
-    return tuple(float(x) for x in row)
+    return tuple(float(x or 0) for x in row)
 
 
 def cases(quick: bool) -> Iterator[Case]:
-    """Slices and shards, segments and rows, against ``applyInPandas``."""
+    """Both queries, segments and rows, few and many sensors; slices against all peers, shards against the faster of the usual ways."""
     from hydrophone.spark.session import session
 
-    rows, keys = (1_000_000, 1_000) if quick else (10_000_000, 10_000)
-    with tempfile.TemporaryDirectory() as folder:
-        write_lake(Path(folder), rows, keys)
-        for shape in ("segments", "rows"):
-            found = ways(session("hydrophone-bench"), Path(folder), shape)
-            peer = found.pop("applyInPandas")
-            for name, way in found.items():
-                yield Case(
-                    f"{name}, {shape}, {keys} keys",
-                    partial(_timed, way, cache(partial(answer, way(), shape))),
-                    {"applyInPandas": partial(_timed, peer, cache(partial(answer, peer(), shape)))},
-                    runs=3,
-                )
+    rows, sizes = (200_000, (100, 1_000)) if quick else (10_000_000, (100, 10_000, 100_000))
+    spark = session("hydrophone-bench")
+    for keys in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_lake(folder, rows, keys)
+            for shape in ("segments", "rows"):
+                for query in ("fir", "clean"):
+                    yield from _cases(spark, folder, query, shape, keys, runs=1 if quick else 3)
+
+
+SIZE, TOP = 64, 8
+"""Samples of a window, and the frequencies that are kept, of the spectral query."""
+
+
+def _cases(spark: SparkSession, folder: Path, query: str, shape: str, keys: int, runs: int) -> Iterator[Case]:
+    path = str(folder)
+
+    def ours(plan: Any) -> DataFrame:
+        samples = hp.read.parquet(path, key="sensor", time="time").signal("value").sample(PERIOD)
+        return (samples.fir(TAPS) if query == "fir" else cleaned(samples)).to_spark(spark, plan=plan, shape=shape)
+
+    def theirs(peer: Any) -> DataFrame:
+        parameters = (TAPS,) if query == "fir" else (SIZE, TOP)
+        found: DataFrame = getattr(peer, query)(spark.read.parquet(path), *parameters, PERIOD, shape)
+        return found
+
+    def timed(way: Callable[[], DataFrame]) -> Callable[[], Answer]:
+        return partial(_timed, way, cache(lambda: answer(way(), shape)))
+
+    arrow = timed(partial(theirs, apply_in_arrow))
+    peers = {"applyInPandas": timed(partial(theirs, apply_in_pandas)), "applyInArrow": arrow}
+    if query == "fir" and shape == "rows":
+        peers["Spark SQL with lag"] = timed(lambda: spark_sql.fir(spark.read.parquet(path), TAPS))
+    script = (
+        partial(numpy_script.fir, folder, TAPS) if query == "fir" else partial(numpy_script.clean, folder, SIZE, TOP)
+    )
+    peers["NumPy, one process"] = script
+    yield Case(f"{query}, slices, {shape}, {keys} keys", timed(partial(ours, "slices")), peers, runs)
+    yield Case(f"{query}, shards, {shape}, {keys} keys", timed(partial(ours, "shards")), {"applyInArrow": arrow}, runs)
+
+
+def cleaned(samples: hp.UniformSignal) -> hp.UniformSignal:
+    """The spectral query."""
+    return samples.window(SIZE, hop=SIZE // 2).map(_taper).rfft().map(_strongest).irfft().overlap_add()
+
+
+def _taper(windows: Any) -> Any:
+    return windows * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(SIZE) / SIZE))
+
+
+def _strongest(spectra: Any) -> Any:
+    weak = np.argsort(np.abs(spectra), axis=1)[:, :-TOP]
+    out = spectra.copy()
+    np.put_along_axis(out, weak, 0, axis=1)
+    return out
 
 
 def _timed(way: Callable[[], DataFrame], known: Callable[[], Answer]) -> Answer:

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
+from hydrophone.ticker import working
+
 Answer = Sequence[float]
 """A few numbers that stand for an answer, such as count, sum and sum of squares."""
 
@@ -82,10 +84,12 @@ def measure(bench: str, case: Case) -> Iterator[Result]:
     times: dict[str, list[float]] = {name: [] for name in ways}
     digests: dict[str, str] = {}
     peak = 0.0
-    for turn in range(case.runs + (1 if case.warm else 0)):
-        for name, way in ways.items():
+    turns = case.runs + (1 if case.warm else 0)
+    for turn in range(turns):
+        for number, (name, way) in enumerate(ways.items()):
             gc.collect()
-            with Peak() as memory:
+            with working(f"{bench}: {case.name}: {name}") as ticker, Peak() as memory:
+                ticker.at(turn * len(ways) + number, turns * len(ways), "runs")
                 start = time.perf_counter()
                 answer = way()
                 took = time.perf_counter() - start

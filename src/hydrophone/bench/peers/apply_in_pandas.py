@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hydrophone.bench.peers.one_signal import cleaned, filtered
+
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
@@ -16,32 +18,38 @@ ROWS = "sensor long, time long, value double"
 
 
 def fir(frame: DataFrame, taps: npt.NDArray[np.float64], period: int, shape: str) -> DataFrame:
-    """A FIR filter per sensor: sorted by time, convolved by NumPy, one row per sensor or per sample."""
+    """A FIR filter per sensor."""
+    return _each(frame, lambda values: filtered(values, taps), period, shape)
+
+
+def clean(frame: DataFrame, size: int, top: int, period: int, shape: str) -> DataFrame:
+    """Spectral cleaning per sensor."""
+    return _each(frame, lambda values: cleaned(values, size, top), period, shape)
+
+
+def _each(frame: DataFrame, function: Any, period: int, shape: str) -> DataFrame:
+    """Sorted by time, worked on by NumPy, one row per sensor or per sample."""
     run: Any = _segments if shape == "segments" else _rows
 
     def one_sensor(rows: pd.DataFrame) -> pd.DataFrame:
-        result: pd.DataFrame = run(rows, taps, period)
+        order = np.argsort(rows["time"].to_numpy(), kind="stable")
+        values = function(rows["value"].to_numpy()[order])
+        result: pd.DataFrame = run(rows, rows["time"].to_numpy()[order][: len(values)], values, period)
         return result
 
     return frame.groupBy("sensor").applyInPandas(one_sensor, SEGMENTS if shape == "segments" else ROWS)
 
 
-def _filtered(rows: pd.DataFrame, taps: npt.NDArray[np.float64]) -> tuple[Any, npt.NDArray[np.float64]]:
-    order = np.argsort(rows["time"].to_numpy(), kind="stable")
-    values = rows["value"].to_numpy()[order]
-    return rows["time"].to_numpy()[order], np.convolve(values, taps)[: len(values)]
-
-
-def _segments(rows: pd.DataFrame, taps: npt.NDArray[np.float64], period: int) -> pd.DataFrame:
+def _segments(rows: pd.DataFrame, time: Any, values: npt.NDArray[np.float64], period: int) -> pd.DataFrame:
     import pandas as pd
 
-    time, values = _filtered(rows, taps)
+    if not len(values):
+        return pd.DataFrame({"sensor": [], "time": [], "period": [], "values": []})
     one = {"sensor": [rows["sensor"].iloc[0]], "time": [time[0]], "period": [float(period)], "values": [values]}
     return pd.DataFrame(one)
 
 
-def _rows(rows: pd.DataFrame, taps: npt.NDArray[np.float64], period: int) -> pd.DataFrame:
+def _rows(rows: pd.DataFrame, time: Any, values: npt.NDArray[np.float64], period: int) -> pd.DataFrame:
     import pandas as pd
 
-    time, values = _filtered(rows, taps)
     return pd.DataFrame({"sensor": rows["sensor"].iloc[0], "time": time, "value": values})

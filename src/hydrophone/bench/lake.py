@@ -1,0 +1,68 @@
+"""`lake`: files that overlap in time by 1.0, 1.3 and 10: which plan the planner chose, and what the others cost.
+
+An overlap of 1.3 says that a file holds rows of 1.3 times its share of the time, so that slices read 1.3 times the data.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hydrophone as hp
+from hydrophone.bench.grouped_batch import PERIOD, TAPS, answer, run
+from hydrophone.bench.harness import Answer, Case
+from hydrophone.spark import batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILES = 32
+
+
+def write_lake(folder: Path, rows: int, keys: int, overlap: float) -> None:
+    """Readings that reach the collector late: a file holds what arrived in its share of the time."""
+    random, beats = np.random.default_rng(7), rows // keys
+    sensor, beat = np.tile(np.arange(keys), beats), np.repeat(np.arange(beats), keys)
+    value = random.normal(size=len(beat))
+    late = random.random(len(beat)) * (overlap - 1) * beats / FILES
+    number = np.minimum(((beat + late) * FILES / beats).astype(np.int64), FILES - 1)
+    table = pa.table({"sensor": sensor, "time": beat * PERIOD, "value": value})
+    for file in range(FILES):
+        pq.write_table(table.filter(pa.array(number == file)), folder / f"part-{file:03d}.parquet")
+
+
+def cases(quick: bool) -> Iterator[Case]:
+    """A FIR filter over each lake: as the planner chose, against both plans by force."""
+    from hydrophone.spark.session import session
+
+    spark = session("hydrophone-bench")
+    rows, keys, runs = (1_000_000, 1_000, 1) if quick else (10_000_000, 10_000, 3)
+    for overlap in (1.0, 1.3, 10.0):
+        with tempfile.TemporaryDirectory() as name:
+            write_lake(Path(name), rows, keys, overlap)
+
+            def frame(plan: Any, name: str = name) -> DataFrame:
+                rows = hp.read.parquet(name, key="sensor", time="time")
+                return rows.signal("value").sample(PERIOD).fir(TAPS).to_spark(spark, plan=plan, shape="segments")
+
+            query = hp.read.parquet(name, key="sensor", time="time").signal("value").sample(PERIOD).fir(TAPS)
+            chosen = batch.explain(query.node, spark).splitlines()[0].removeprefix("plan: ")
+            peers = {f"{plan} by force": _timed(partial(frame, plan)) for plan in ("slices", "shards")}
+            yield Case(f"overlap {overlap}: {chosen}", _timed(partial(frame, "auto")), peers, runs)
+
+
+def _timed(way: Callable[[], DataFrame]) -> Callable[[], Answer]:
+    known = cache(lambda: answer(way(), "segments"))
+
+    def timed() -> Answer:
+        run(way)
+        return known()
+
+    return timed

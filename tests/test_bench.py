@@ -1,0 +1,57 @@
+"""The benchmarks: what they print, and peers that give the answers of the local engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hydrophone as hp
+from hydrophone.bench import __main__ as bench
+from hydrophone.bench import grouped_batch, lake
+from hydrophone.bench.harness import Case, digest, measure, summary
+from hydrophone.bench.peers import numpy_script
+from hydrophone.bench.registry import NAMES
+from hydrophone.io.parquet import ParquetData
+
+FIELDS = ["bench", "case", "ours_s", "peer", "peer_s", "ratio", "ours_digest", "peer_digest", "ours_peak_mb"]
+
+
+def test_a_result_has_these_fields() -> None:
+    (result,) = measure("b", Case("c", lambda: (1.0,), {"p": lambda: (1.0 + 1e-9,)}, runs=1))
+    assert list(json.loads(result.as_json())) == FIELDS
+    assert result.agrees
+
+
+def test_the_list_says_what_each_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(NAMES)
+    assert all(f"`{name}`" in line for name, line in zip(NAMES, lines, strict=True))
+
+
+def test_the_numpy_script_gives_our_answer(tmp_path: Path) -> None:
+    grouped_batch.write_lake(tmp_path, rows=3_200, keys=10)
+    samples = hp.read.parquet(tmp_path, key="sensor", time="time").signal("value").sample(grouped_batch.PERIOD)
+    ours = samples.fir(grouped_batch.TAPS).to_arrow()["value"].to_numpy()
+    assert digest((ours.size, ours.sum(), (ours * ours).sum())) == digest(
+        numpy_script.fir(tmp_path, grouped_batch.TAPS)
+    )
+    ours = grouped_batch.cleaned(samples).to_arrow()["value"].to_numpy()
+    theirs = numpy_script.clean(tmp_path, grouped_batch.SIZE, grouped_batch.TOP)
+    assert digest((ours.size, ours.sum(), (ours * ours).sum())) == digest(theirs)
+    spectra = samples.window(32, hop=16).rfft().to_arrow()["values"].combine_chunks().flatten().flatten()
+    power = sum(summary(np.asarray(part))[2] for part in spectra)
+    assert power == pytest.approx(numpy_script.stft(tmp_path, 32)[2])
+
+
+@pytest.mark.parametrize("overlap", [1.0, 10.0])
+def test_files_overlap_as_told(tmp_path: Path, overlap: float) -> None:
+    lake.write_lake(tmp_path, rows=64_000, keys=10, overlap=overlap)
+    spans = []
+    for file in ParquetData(str(tmp_path)).files[12:24]:
+        time = hp.read.parquet(file.path, key="sensor", time="time").to_arrow()["time"].to_numpy()
+        spans.append((np.ptp(time) / grouped_batch.PERIOD + 1) / (6_400 / lake.FILES))
+    assert np.mean(spans) == pytest.approx(overlap, rel=0.05)
