@@ -23,15 +23,16 @@ Made by `python -m tests.test_operators_page` from the code and the table of cas
 
 ## Methods
 
-What happens at the start, at a gap and at the end of a signal, and the NumPy or SciPy call that gives the same answer, is in the docstring of each
-(`help(hp.UniformSignal.fir)`).
+What happens at the start, at a gap and at the end of a signal, and the NumPy or SciPy call that gives the same answer, is in
+the docstring of each operator (`help(hp.UniformSignal.fir)`, and the class in `hydrophone.ops`).
 """
 
 ENGINES = """
 ## Engines
 
-Every operator by the cases that hold it to its reference. All of them run in this process, as shards of a Spark job (batch), and as shards of a stream (micro-batches,
-restarts). Slices of time need a bounded reach; where an operator looks back without bound, Spark batch uses shards instead.
+Every operator by the cases that hold it to its reference. All of them run in this process, as shards of a Spark job (batch),
+and as shards of a stream (micro-batches, restarts). Slices of time need a bounded reach; where an operator looks back
+without bound, Spark batch uses shards instead.
 
 | operator | cases | local | Spark batch: shards | Spark batch: slices | Spark streaming |
 |---|---|---|---|---|---|
