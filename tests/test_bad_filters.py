@@ -169,6 +169,12 @@ BAD: dict[str, Bad] = {
         lambda: signal().sta_lta(10, 5),
         "sta_lta: short must be at least 1 sample and below long",
     ),
+    "coincidence": (
+        ParameterError,
+        lambda: signal().above(1).coincidence(0),
+        "coincidence: k must be at least 1, got 0",
+    ),
+    "coincidence-by": (ParameterError, lambda: signal().above(1).coincidence(2, "site"), "no column 'site'"),
     "cfar-cells": (ParameterError, lambda: signal().cfar(3, cells=0), "cfar: cells must be at least 1 sample"),
     "cfar-noise": (ParameterError, lambda: signal().cfar(3, noise="pink"), "one of 'gaussian', 'average', got 'pink'"),
     "cfar-complex": (SignalTypeError, lambda: complex_signal().cfar(3), "has no order"),

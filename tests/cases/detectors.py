@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests import oracles
 from tests import oracles_detectors as reference
 from tests import oracles_moving as moving
 from tests.cases import data
-from tests.cases.sampling import GRID_44K, _cd_audio
+from tests.cases.sampling import GRID_44K, _cd_audio, sampled
 from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source, grid
 from tests.cases.uniform import found, uniform
@@ -25,6 +26,7 @@ from hydrophone.ops.moving import Moving
 from hydrophone.ops.parts import Part
 from hydrophone.ops.peaks import FindPeaks
 from hydrophone.ops.shift import Shift
+from hydrophone.ops.snapshots import Snapshot
 from hydrophone.ops.triggers import Trigger, ZeroCrossings
 
 LOW = scipy.signal.butter(2, 0.3, output="sos")
@@ -107,7 +109,37 @@ def _turning(x: oracles.Samples, size: int, rate: float) -> oracles.Samples:
     return {k: np.angle(z[k] / z[k - 1]) * rate / (2 * np.pi) for k in z if k - 1 in z}
 
 
+def together(events: list[tuple[int, int]], k: int) -> list[tuple[int, int, int]]:
+    """(start, end, how many) of the stretches between any two changes in which at least `k` are alive."""
+    edges = {t for pair in events for t in pair}
+    cuts = sorted(edges)
+    spans = [(a, b, sum(s <= a < e for s, e in events)) for a, b in itertools.pairwise(cuts)]
+    return [span for span in spans if span[2] >= k]
+
+
+def _coincidence(name: str, source: Source, query: Any, find: Any, k: int) -> Case:
+    def expected(inputs: Mapping[str, Source]) -> list[Row]:
+        events = [e for x in sampled(inputs["x"], 10).values() for e in find(x)]
+        return [tuple(row) for row in together(events, k)]
+
+    return Case(name, Snapshot, {"x": source}, lambda s: query(s["x"].signal("v").sample(10)), expected)
+
+
 CASES = [
+    _coincidence(
+        "coincidence",
+        data.beats(261, rows=60, value=steps),
+        lambda x: x.above(0.5).coincidence(2),
+        lambda x: [row[:2] for row in oracles.above(x, 0.5, grid(10))],
+        2,
+    ),
+    _coincidence(
+        "coincidence-points",
+        data.beats(262, value=alike),
+        lambda x: x.zero_crossings().coincidence(3, within=25),
+        lambda x: [(row[0], row[0] + 26) for row in reference.zero_crossings(x, grid(10))],
+        3,
+    ),
     trigger("trigger", data.beats(240, value=steps, rows=60), 1.5, 1.0),
     trigger("trigger-rough", data.beats(241, value=data.rough, rows=60), 2.0, -1.0, 70),
     trigger("trigger-44khz", _cd_audio(), 0.5, -0.5, period=GRID_44K, spacing="44.1kHz"),

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from hydrophone.errors import ParameterError
+from hydrophone.handles.coincidence import Coincidences
 from hydrophone.handles.functions import Functions, FunctionSignal
 from hydrophone.handles.lifetimes import Lifetimes
 from hydrophone.handles.relations import Relations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 class Stream(
+    Coincidences,
     Lifetimes,
     Relations,
     TimeWindows,

@@ -56,6 +56,10 @@ class DigitalFilter:
         """One output."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{n}={v!r}" for n, v in vars(self).items())
+        return f"{type(self).__qualname__}({inside})"
+
     @property
     def identity(self) -> str:
         """The code of its methods and its attributes: equal in every process."""

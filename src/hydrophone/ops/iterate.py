@@ -54,6 +54,10 @@ class StatefulOperator:
         """One block of every key."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{n}={v!r}" for n, v in vars(self).items())
+        return f"{type(self).__qualname__}({inside})"
+
     @property
     def identity(self) -> str:
         """The code of its methods and its attributes: equal in every process."""

@@ -1,0 +1,32 @@
+"""Coincidence: what several keys see at the same time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hydrophone.errors import ParameterError
+from hydrophone.expr import col
+from hydrophone.handles.query import Query
+from hydrophone.ops.keys import KeyBy
+from hydrophone.ops.summaries import count
+from hydrophone.time import Duration
+
+if TYPE_CHECKING:
+    from hydrophone.handles.stream import Stream
+
+
+class Coincidences(Query):
+    """Methods of `Stream`."""
+
+    def coincidence(self, k: int, *by: str, within: Duration | None = None, report: Duration | None = None) -> Stream:
+        """Stretches of time in which at least `k` events are alive, of whatever key (or of one group, with columns `by`).
+
+        The intervals of a detector never overlap within a key, so that it is `k` keys that see something: ``n`` says how
+        many. Every change of it begins another stretch. `within` lets each event live so much longer, for those that come
+        one after the other, or are points; `report` cuts long stretches as in `snapshot`.
+        """
+        if k < 1:
+            raise ParameterError(f"coincidence: k must be at least 1, got {k}")
+        together: Stream = self._then(KeyBy, columns=tuple((c, c) for c in by))
+        lived = together if within is None else together.extend(within)
+        return lived.snapshot(report=report).agg(n=count()).where(col("n") >= k)
