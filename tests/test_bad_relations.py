@@ -178,6 +178,9 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         lambda: points().tumble(5, by="right"),
         ("by='right' chooses among the times of a pair",),
     ),
+    ("tumble-endless", ParameterError, lambda: points().tumble(2**63 - 1).agg(n=hp.count()), ("size has no end",)),
+    ("session-endless", ParameterError, lambda: points().session(2**63 - 1).agg(n=hp.count()), ("gap has no end",)),
+    ("band-endless", ParameterError, lambda: points().band_join(points(), before=0, after=2**63 - 1), ("no end",)),
     ("extend-end", ParameterError, lambda: points(end=[1, 2, 3]).extend(1), ("lifetimes end in a column 'end'",)),
 ]
 

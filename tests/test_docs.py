@@ -9,7 +9,7 @@ import pytest
 from hydrophone import demo
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/architecture.md"]
+PAGES = ["README.md", "docs/architecture.md", "docs/relations.md"]
 
 
 def blocks(page: str) -> list[tuple[int, str]]:

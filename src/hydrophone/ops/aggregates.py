@@ -40,6 +40,17 @@ def check_aggregates(aggregates: Aggregates, what: str) -> None:
             )
 
 
+def check_span(value: int, what: str, name: str) -> None:
+    """A positive duration that ends: what never ends could never be given, and its state never purged."""
+    if value <= 0:
+        raise ParameterError(f"{what}: {name} must be positive, got {value}", hint='a duration, such as "5min"')
+    if value >= MAX_TIME:
+        raise ParameterError(
+            f"{what}: {name} has no end, so that nothing could ever be given or forgotten",
+            hint='a duration, such as "1d"',
+        )
+
+
 def aggregate_fields(aggregates: Aggregates, x: StreamType, what: str, *taken: str | None) -> list[pa.Field]:
     """The columns of results, whose names must be free."""
     fields = [pa.field(name, a.output_type(x)) for name, a in aggregates]
@@ -76,8 +87,7 @@ class Tumble(Node):
 
     def check(self) -> None:
         """A positive size and at least one aggregate."""
-        if self.size <= 0:
-            raise ParameterError(f"tumble: size must be positive, got {self.size}")
+        check_span(self.size, "tumble", "size")
         check_aggregates(self.aggregates, "tumble")
 
     def output_type(self, x: StreamType) -> StreamType:

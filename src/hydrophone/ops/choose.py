@@ -13,7 +13,7 @@ from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.keys import spread
-from hydrophone.ops.lifetimes import positive
+from hydrophone.ops.aggregates import check_span
 from hydrophone.ops.place import in_order
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -37,7 +37,7 @@ class Choose(Node):
         """At least one event of a window that lasts."""
         if self.k < 1:
             raise ParameterError(f"{self.name()}: k must be at least 1, got {self.k}", hint="how many events to keep")
-        positive(self.size, self.name(), "size")
+        check_span(self.size, self.name(), "size")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Unchanged."""

@@ -18,6 +18,7 @@ from hydrophone.ops.aggregates import (
     Aggregating,
     aggregate_fields,
     check_aggregates,
+    check_span,
     end_name,
     part_table,
 )
@@ -30,12 +31,6 @@ from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
 from hydrophone.time import MAX_TIME, add_time, format_instant
-
-
-def check_within(within: int | None, what: str) -> None:
-    """A duration that is one."""
-    if within is not None and not 0 < within < MAX_TIME:
-        raise ParameterError(f"{what}: within must be positive, got {within}", hint='within="5s"')
 
 
 def reach_within(within: int | None, what: str) -> Reach:
@@ -95,7 +90,8 @@ class Pairs(Node):
 
     def check(self) -> None:
         """A duration."""
-        check_within(self.within, "pairs")
+        if self.within is not None:
+            check_span(self.within, "pairs", "within")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Both payloads."""
@@ -166,7 +162,7 @@ class Pattern(Node):
                 "pattern: needs at least two steps",
                 hint='pattern(up=hp.col("v") > 1, down=hp.col("v") < 0, within="5s")',
             )
-        check_within(self.within, "pattern")
+        check_span(self.within, "pattern", "within")
         for name, condition in self.steps:
             if not isinstance(condition, nw.Expr):
                 raise ParameterError(f"pattern: step {name!r} is no condition", hint='hp.col("v") > 1')
@@ -254,7 +250,8 @@ class LastN(Node):
         """At least one event, and at least one aggregate."""
         if self.n < 1:
             raise ParameterError(f"last_n: n must be at least 1, got {self.n}", hint="last_n(10).agg(...)")
-        check_within(self.within, "last_n")
+        if self.within is not None:
+            check_span(self.within, "last_n", "within")
         check_aggregates(self.aggregates, "last_n")
 
     def output_type(self, x: StreamType) -> StreamType:

@@ -18,7 +18,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search
 from hydrophone.state import Held
-from hydrophone.time import add_time
+from hydrophone.time import MAX_TIME, add_time
 
 BY = ("left", "right", "min", "max")
 """Whose time a pair has."""
@@ -43,6 +43,11 @@ class BandJoin(Node):
         if self.by not in BY:
             raise ParameterError(
                 f"band_join: by must be one of {', '.join(BY)}, got {self.by!r}", hint="whose time a pair has"
+            )
+        if max(self.before, self.after) >= MAX_TIME:
+            raise ParameterError(
+                "band_join: the band has no end, so that no event could ever be forgotten",
+                hint='before="0s", after="1h"',
             )
         if self.before + self.after < 0:
             raise ParameterError(

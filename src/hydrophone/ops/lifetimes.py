@@ -10,7 +10,7 @@ import numpy as np
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks, Stateless
-from hydrophone.ops.aggregates import end_name
+from hydrophone.ops.aggregates import check_span, end_name
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sliding import joined_starts
 from hydrophone.plan.node import Node
@@ -35,12 +35,6 @@ def lived_stream(x: StreamType, what: str) -> StreamType:
             hint=f"rename it: with_columns(stop=hp.col({end!r})), then select",
         )
     return plain_stream(x, end)
-
-
-def positive(value: int, what: str, name: str) -> None:
-    """Refuse durations that are none, or for ever."""
-    if not 0 < value < MAX_TIME:
-        raise ParameterError(f"{what}: {name} must be positive, got {value}", hint='a duration, such as "5s"')
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,7 +83,7 @@ class Clip(Node):
 
     def check(self) -> None:
         """A positive duration."""
-        positive(self.most, "clip", "the longest lifetime")
+        check_span(self.most, "clip", "the longest lifetime")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Unchanged."""
@@ -122,7 +116,7 @@ class Extend(Node):
 
     def check(self) -> None:
         """A positive duration."""
-        positive(self.by, "extend", "by")
+        check_span(self.by, "extend", "by")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Points become lifetimes."""
@@ -157,7 +151,7 @@ class Alter(Node):
 
     def check(self) -> None:
         """A positive duration."""
-        positive(self.duration, "alter", "duration")
+        check_span(self.duration, "alter", "duration")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Points become lifetimes."""
@@ -222,7 +216,7 @@ class Chop(Node):
 
     def check(self) -> None:
         """A positive duration."""
-        positive(self.every, "chop", "every")
+        check_span(self.every, "chop", "every")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Unchanged."""

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints
-from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.aggregates import (
     Aggregates,
@@ -19,6 +18,7 @@ from hydrophone.ops.aggregates import (
     PaneKernel,
     aggregate_fields,
     check_aggregates,
+    check_span,
     end_name,
     forget,
     part_table,
@@ -49,11 +49,8 @@ class Sliding(Node):
 
     def check(self) -> None:
         """Positive durations and at least one aggregate."""
-        for name in ("size", "every"):
-            if getattr(self, name) <= 0:
-                raise ParameterError(
-                    f"sliding: {name} must be positive, got {getattr(self, name)}", hint='sliding("5min", every="1min")'
-                )
+        check_span(self.size, "sliding", "size")
+        check_span(self.every, "sliding", "every")
         check_aggregates(self.aggregates, "sliding")
 
     def output_type(self, x: StreamType) -> StreamType:
@@ -147,8 +144,7 @@ class Session(Node):
 
     def check(self) -> None:
         """A positive gap and at least one aggregate."""
-        if not 0 < self.gap < MAX_TIME:
-            raise ParameterError(f"session: gap must be positive, got {self.gap}", hint='session("30min")')
+        check_span(self.gap, "session", "gap")
         check_aggregates(self.aggregates, "session")
 
     def output_type(self, x: StreamType) -> StreamType:

@@ -11,14 +11,22 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.ops.aggregates import Aggregates, Aggregating, aggregate_fields, check_aggregates, end_name, part_table
+from hydrophone.ops.aggregates import (
+    Aggregates,
+    Aggregating,
+    aggregate_fields,
+    check_aggregates,
+    end_name,
+    part_table,
+    split,
+)
 from hydrophone.ops.lifetimes import chopped
 from hydrophone.ops.picks import picked
-from hydrophone.ops.summaries import Aggregate
+from hydrophone.ops.summaries import Aggregate, Parts, layered
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
-from hydrophone.runs import order_by_slot, ranges, search, stable_order
+from hydrophone.runs import ranges, search, stable_order
 from hydrophone.time import MAX_TIME
 
 
@@ -101,28 +109,31 @@ class SnapshotKernel(Aggregating):
 
     def _stretches(self, held: Events, first: Ints, counts: Ints, slot: Ints, time: Ints) -> tuple[Batch, ...]:
         """Results for the stretches (by the number of the change that begins them) in which each event is alive."""
-        row, stretch = np.repeat(np.arange(len(held)), counts), ranges(first, counts)
-        if not len(row):
+        if not counts.any():
             return ()
-        order = order_by_slot(stretch)
-        row, stretch = row[order], stretch[order]
-        begin = np.flatnonzero(np.concatenate([[True], stretch[1:] != stretch[:-1]]))
-        stop = np.append(begin[1:], len(row))
         width = held.columns.num_columns - 1 - len(self.picks)
-        parts = [held.columns.column(i).to_numpy()[row] for i in range(width)]
-        group = np.repeat(np.arange(len(begin)), stop - begin)
-        columns = self.results(self.folded(parts, begin, stop), self._picks(held, row, group, len(begin)))
-        at = stretch[begin]
+        own = [held.columns.column(i).to_numpy() for i in range(width)]
+        parts: Parts = []
+        alive = np.zeros(0, np.bool_)
+        for a, mine in split(self.summaries, own):
+            found, alive = layered(a, mine, first, first + counts, len(time))
+            parts += found
+        at = np.flatnonzero(alive)
+        columns = self.results([p[at] for p in parts], self._picks(held, first, counts, at))
         return (Events(slot[at], time[at], time[at + 1], columns),)
 
-    def _picks(self, held: Events, row: Ints, group: Ints, groups: int) -> list[pa.Array]:
+    def _picks(self, held: Events, first: Ints, counts: Ints, at: Ints) -> list[pa.Array]:
+        """Picks look at every event of every stretch."""
+        if not self.picks:
+            return []
+        row, group = np.repeat(np.arange(len(held)), counts), np.searchsorted(at, ranges(first, counts))
         found = []
         for i, pick in enumerate(self.picks):
             values = held.columns[f"v{i}"].take(pa.array(row))
             there = values.is_valid().to_numpy()
             born = held.columns["born"].to_numpy()[row]
             rows = Events(group, born, None, pa.table({"value": values})).select(there)
-            found.append(picked(pick, rows, group[there], groups))
+            found.append(picked(pick, rows, group[there], len(at)))
         return found
 
 

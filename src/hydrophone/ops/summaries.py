@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -264,7 +265,7 @@ class Custom(Aggregate):
 
     @staticmethod
     def _columns(states: Values) -> Parts:
-        return list(np.ascontiguousarray(states.reshape(len(states), -1).T))
+        return list(np.ascontiguousarray(states.reshape(len(states), math.prod(states.shape[1:])).T))
 
     def _states(self, columns: Parts, rows: int) -> Values:
         like = np.asarray(self.create(1))
@@ -300,6 +301,55 @@ def fold(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints) -> Parts:
             if not (lengths >= step).any():
                 return out
             parts = aggregate.merged([p[: -step // 2] for p in parts], [p[step // 2 :] for p in parts])
+
+
+def layered(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints, places: int) -> tuple[Parts, Mask]:
+    """The merged parts of all rows that cover each of some places, where row i covers ``first[i] .. stop[i] - 1``.
+
+    A row is kept at the few nodes of a binary tree over the places that make up its stretch, and what a node has goes down to
+    its leaves: n rows over m places cost about (n + m) log2(m) merges, however many rows cover a place, and nothing is taken
+    away again, so that no digits are lost. Also gives which places are covered at all.
+
+    Examples
+    --------
+    >>> layered(Count(), [np.array([1, 1])], np.array([0, 1]), np.array([2, 4]), 5)
+    ([array([1, 2, 1, 1, 0])], array([ True,  True,  True,  True, False]))
+    """
+    size = 1 << max(places - 1, 0).bit_length()
+    node, row = _nodes(first, stop, size)
+    order = np.argsort(node, kind="stable")
+    node, row = node[order], row[order]
+    begin = np.flatnonzero(np.concatenate([[True], node[1:] != node[:-1]]))[: len(node)]
+    own = fold(aggregate, [p[row] for p in parts], begin, np.append(begin[1:], len(node))) if len(node) else parts
+    there = np.zeros(2 * size, np.bool_)
+    there[node[begin]] = True
+    values = [_put(np.zeros(2 * size, p.dtype), node[begin], o[: len(begin)]) for p, o in zip(parts, own, strict=True)]
+    level = 1
+    with np.errstate(all="ignore"):
+        while level < size:
+            child = np.arange(2 * level, 4 * level)
+            child = child[there[child >> 1]]
+            alone, both = child[~there[child]], child[there[child]]
+            merged = aggregate.merged([v[both >> 1] for v in values], [v[both] for v in values])
+            values = [_put(_put(v, both, m), alone, v[alone >> 1]) for v, m in zip(values, merged, strict=True)]
+            there[child] = True
+            level *= 2
+    return [v[size : size + places] for v in values], there[size : size + places]
+
+
+def _nodes(first: Ints, stop: Ints, size: int) -> tuple[Ints, Ints]:
+    """The nodes (root 1, children of n are 2n and 2n + 1, leaves from `size` on) that make up each stretch, and whose they are."""
+    low, high, row = first + size, stop + size, np.arange(len(first))
+    nodes, rows = [low[:0]], [row[:0]]
+    while True:
+        go = low < high
+        low, high, row = low[go], high[go], row[go]
+        if not len(row):
+            return np.concatenate(nodes), np.concatenate(rows)
+        left, right = (low & 1) > 0, (high & 1) > 0
+        nodes += [low[left], high[right] - 1]
+        rows += [row[left], row[right]]
+        low, high = (low + left) >> 1, (high - right) >> 1
 
 
 def _put(into: Values, rows: Ints, values: Values) -> Values:
