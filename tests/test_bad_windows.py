@@ -174,6 +174,10 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("epochs-negative", ParameterError, lambda: signal().epochs(source(), before=-1, after=2), ("must not be negative",)),
     ("epochs-keys", SignalTypeError, lambda: signal().epochs(source(key="j"), before=1, after=2), ("the keys differ",)),
     ("epochs-channels", SignalTypeError, lambda: vectors().epochs(source(), before=1, after=2), ("2 channels",)),
+    ("sliding-dft-size", ParameterError, lambda: signal().sliding_dft(1), ("sliding_dft: size must be at least 2",)),
+    ("sliding-dft-hop", ParameterError, lambda: signal().sliding_dft(64, hop=9), ("sliding_dft: hop must be from 1 to 4",)),
+    ("sliding-dft-complex", SignalTypeError, lambda: (signal() * 1j).sliding_dft(4), ("sliding_dft: the values are complex",)),
+    ("sliding-dft-channels", SignalTypeError, lambda: vectors().sliding_dft(4), ("2 channels",)),
     ("unwindow-raises", DataError, lambda: windows().unwindow(raises), ("unwindow: raises raised KeyError",)),
 ]  # fmt: skip
 
@@ -248,6 +252,22 @@ def test_a_burst_does_not_stay_in_a_rolling_aggregate() -> None:
         found = signal(quiet).rolling(kind, 16, hop=1).to_pandas()
         after = found[(found["t"] > 660) & (found["t"] < 3000) | (found["t"] > 3150)]["value"]
         assert abs(after - value).max() < 1e-15
+
+
+def test_a_burst_does_not_stay_in_a_sliding_dft() -> None:
+    rng = np.random.default_rng(3)
+    quiet = rng.normal(size=3000)
+    quiet[500] = 1e12
+    quiet[1500] = np.nan
+    found = signal(quiet).sliding_dft(64).to_arrow()
+    for time, line in zip(found["t"].to_pylist(), found["values"].to_pylist(), strict=True):
+        end = time // 10
+        got = np.array([c["re"] + 1j * c["im"] for c in line])
+        wanted = np.fft.rfft(quiet[end - 63 : end + 1])
+        if 1500 <= end < 1564:
+            assert np.isnan(got).all()
+        else:
+            assert abs(got - wanted).max() < 1e-10 * abs(wanted).max()
 
 
 def test_windows_leave_as_arrays() -> None:

@@ -18,7 +18,7 @@ import hydrophone as hp
 from hydrophone.ops.parts import Part
 from hydrophone.ops.polyphase import ResamplePoly
 from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
-from hydrophone.ops.samples import Clip, MapSamples, WhereSamples
+from hydrophone.ops.samples import ClipSamples, MapSamples, WhereSamples
 from hydrophone.ops.sampling import Sample
 from hydrophone.ops.shift import Shift
 
@@ -324,16 +324,16 @@ CASES = [
         grid(10),
     ),
     case(
-        "clip-values",
-        Clip,
+        "clip-samples",
+        ClipSamples,
         ROUGH,
         lambda s: s.clip(-1.5, 2),
         lambda x: {k: np.clip(v, -1.5, 2) for k, v in x.items()},
         grid(10),
     ),
     case(
-        "clip-whole",
-        Clip,
+        "clip-samples-whole",
+        ClipSamples,
         data.beats(269, value=data.small_whole),
         lambda s: s.clip(high=20),
         lambda x: {k: min(v, 20) for k, v in x.items()},

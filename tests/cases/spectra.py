@@ -17,6 +17,7 @@ from hydrophone.ops.bands import MelBands, OctaveBands
 from hydrophone.ops.frequency import ShiftFrequency
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.reduce import Reduce
+from hydrophone.ops.sliding_dft import SlidingDft
 from hydrophone.ops.windows import OverlapAdd, Rfft
 
 _FFT = "another FFT than SciPy's, or another length of its batches"
@@ -94,6 +95,11 @@ def _csd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _coherence(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return scipy.signal.coherence(x, y, 1.0, "hann", 8, 4)[1]
+
+
+def _rffts(x: oracles.Samples, size: int, hop: int) -> oracles.Arrays:
+    with np.errstate(all="ignore"):
+        return {end: np.fft.rfft(a) for end, a in oracles.windows(x, size, hop).items()}
 
 
 def _goertzel(name: str, source: Source, size: int, hop: int) -> Case:
@@ -280,6 +286,21 @@ CASES = [
         beats(238, rows=90),
         tolerance=1e-9,
         why="quotients of spectra, of which some lines are weak",
+    ),
+    case("sliding-dft", SlidingDft, lambda s: s.sliding_dft(8), lambda x: _rffts(x, 8, 1), beats(242)),
+    case(
+        "sliding-dft-hop",
+        SlidingDft,
+        lambda s: s.sliding_dft(7, hop=3),
+        lambda x: _rffts(x, 7, 3),
+        beats(242, rows=130, lost=0.01),
+    ),
+    case(
+        "sliding-dft-rough",
+        SlidingDft,
+        lambda s: s.sliding_dft(6, hop=2),
+        lambda x: _rffts(x, 6, 2),
+        beats(243, value=data.rough),
     ),
     _goertzel("goertzel", beats(239), 7, 2),
     _goertzel("goertzel-tumbling", beats(239, value=data.whole), 5, 5),

@@ -12,7 +12,7 @@ from hydrophone.ops.epochs import Epochs
 from hydrophone.ops.parts import Part
 from hydrophone.ops.polyphase import ResamplePoly, design
 from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
-from hydrophone.ops.samples import Clip, Function, MapSamples, WhereSamples
+from hydrophone.ops.samples import ClipSamples, Function, MapSamples, WhereSamples
 from hydrophone.ops.sampling import Fill, linear
 from hydrophone.ops.shift import Shift
 from hydrophone.plan.types import Missing
@@ -123,7 +123,7 @@ class Rates(Query):
 
     def clip(self, low: float | None = None, high: float | None = None) -> UniformSignal:
         """Samples no lower than `low` and no higher than `high`."""
-        return self._then(Clip, low=low, high=high)
+        return self._then(ClipSamples, low=low, high=high)
 
     def map(self, function: Function) -> UniformSignal:
         """A function of every sample by itself: an array with a row per sample in, one with as many rows out."""

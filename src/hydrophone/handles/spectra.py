@@ -17,6 +17,7 @@ from hydrophone.ops.bands import MelBands, OctaveBands, rate_of
 from hydrophone.ops.frequency import ShiftFrequency, exact_cycles
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.rolling import Rolling
+from hydrophone.ops.sliding_dft import SlidingDft
 from hydrophone.ops.tapers import dual, one_sided, taper
 from hydrophone.ops.windows import OverlapAdd
 from hydrophone.time import Duration, duration, period
@@ -80,6 +81,12 @@ class Spectra(Query):
         """
         cut = self._halves(size, hop, missing, "stft").taper(window)
         return cut.fft() if self.node.type.dtype.kind == "c" else cut.rfft()
+
+    def sliding_dft(self, size: int | str, *, hop: int | str = 1) -> Windowed:
+        """The spectrum of the last `size` samples after every few samples: ``window(size, hop=hop).rfft()``, cheaper for hops up to 4."""
+        span = self._samples(size, "size", "sliding_dft")  # type: ignore[attr-defined]
+        step = self._samples(hop, "hop", "sliding_dft")  # type: ignore[attr-defined]
+        return self._then(SlidingDft, size=span, hop=step)
 
     def spectrogram(
         self,

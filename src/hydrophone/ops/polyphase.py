@@ -188,10 +188,12 @@ def _polyphase(
             while at < len(slot) and slot[at] == slot[run] and first[at] <= highest:
                 begins = max(lowest, first[at])
                 stops = min(highest + 1, first[at] + offsets[at + 1] - offsets[at])
-                for k in range(begins, stops):
-                    weight = table[phase, highest - k]
-                    for c in range(x.shape[1]):
-                        out[n, c] += x[offsets[at] + k - first[at], c] * weight
+                place = offsets[at] - first[at]
+                for c in range(x.shape[1]):
+                    total = out[n, c]
+                    for k in range(begins, stops):
+                        total += x[place + k, c] * table[phase, highest - k]
+                    out[n, c] = total
                 found += max(stops - begins, 0)
                 at += 1
             whole[n] = found == highest - lowest + 1

@@ -114,13 +114,18 @@ class WhereSamplesKernel(Stateless):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Clip(Node):
+class ClipSamples(Node):
     """Samples below `low` become `low`, those above `high` become `high`; reference: ``numpy.clip``. NaN stays."""
 
     low: float | int | None = None
     high: float | int | None = None
 
     gives = None
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "clip"
 
     def check(self) -> None:
         """Limits in order."""
@@ -149,10 +154,10 @@ class Clip(Node):
 
     def kernel(self, x: UniformType) -> Kernel:
         """Clip."""
-        return ClipKernel(self.low, self.high)
+        return ClipSamplesKernel(self.low, self.high)
 
 
-class ClipKernel(Stateless):
+class ClipSamplesKernel(Stateless):
     """One NumPy operation."""
 
     def __init__(self, low: Any, high: Any) -> None:
