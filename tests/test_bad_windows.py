@@ -197,6 +197,34 @@ def test_a_function_that_changes_its_mind_is_named() -> None:
         windows().reduce(moody).to_arrow()
 
 
+def in_place(v: np.ndarray) -> np.ndarray:
+    v *= 2
+    return v
+
+
+class InPlace(hp.WindowOperator):
+    def recompute(self, x: Any) -> Any:
+        return in_place(x.all)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda: signal().map(in_place),
+        lambda: windows().map(in_place),
+        lambda: windows().reduce(in_place),
+        lambda: windows().unwindow(in_place),
+        lambda: windows().apply(InPlace()),
+        lambda: windows().combine(windows(), lambda a, b: in_place(a)),
+    ],
+    ids=["map", "map-windows", "reduce", "unwindow", "apply", "combine"],
+)
+def test_a_function_that_changes_its_input_is_refused(query: Callable[[], Any]) -> None:
+    """The same array may be the input of another operator."""
+    with pytest.raises(DataError, match=r"read-only(?s:.*)make a new one"):
+        query()
+
+
 def flat(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
     return values
 

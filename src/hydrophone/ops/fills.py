@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import DataError, ParameterError, located
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.sampling import Fill, _gap
 from hydrophone.time import Duration
 
@@ -89,14 +90,8 @@ class FillWith(Fill):
     def through(self, offsets: Array, values: Array) -> Array:
         """Call it."""
         assert self.function is not None
-        name = getattr(self.function, "__qualname__", type(self.function).__name__)
-        try:
-            out = np.asarray(self.function(offsets, values))
-        except Exception as error:
-            raise DataError(
-                f"fill_with: {name} raised {type(error).__name__}: {error}",
-                hint="it gets offsets and values of the points around each beat, a row per beat",
-            ) from error
+        name, hint = name_of(self.function), "it gets offsets and values of the points around each beat, a row per beat"
+        out = guarded("fill_with", hint, self.function, offsets, values)
         if out.shape != values[:, 0].shape:
             raise DataError(
                 f"fill_with: {name} gave an array of shape {out.shape} for {values[:, 0].shape} beats",

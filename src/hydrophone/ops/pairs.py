@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -14,6 +13,7 @@ from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.kernel import Kernel
 from hydrophone.ops.arithmetic import CombineKernel
 from hydrophone.ops.arrays import Array, _correlation
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import WindowedType, rate
 
@@ -77,7 +77,7 @@ class CombineWindowsKernel(CombineKernel):
         values = call(self.what, self.function, a, b)
         if values.shape[1] != self.out.length or not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
             raise DataError(
-                f"{self.what}: {_name(self.function)} gave {values.dtype}[{values.shape[1]}], "
+                f"{self.what}: {name_of(self.function)} gave {values.dtype}[{values.shape[1]}], "
                 f"and {self.out.dtype}[{self.out.length}] when it was tried",
                 hint="length and type must not depend on the data",
             )
@@ -93,26 +93,15 @@ class CombineWindowsKernel(CombineKernel):
 
 def call(what: str, function: Function, a: Array, b: Array) -> Array:
     """Call a function of two arrays; a wrong shape or an exception names it."""
-    try:
-        with np.errstate(all="ignore"):
-            values = np.asarray(function(a, b))
-    except Exception as error:
-        raise DataError(
-            f"{what}: {_name(function)} raised {type(error).__name__}: {error}",
-            hint="it gets two arrays with a row per window",
-        ) from error
+    values = guarded(what, "it gets two arrays with a row per window", function, a, b)
     if values.ndim == 1 and len(values) == len(a):
         values = values[:, None]
     if values.ndim != 2 or len(values) != len(a):
         raise DataError(
-            f"{what}: {_name(function)} turned arrays of shapes {a.shape} and {b.shape} into {values.shape}",
+            f"{what}: {name_of(function)} turned arrays of shapes {a.shape} and {b.shape} into {values.shape}",
             hint="it must give one row per window",
         )
     return values
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)
 
 
 # --- functions of two windows that have names of their own ------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Segments, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -105,7 +106,7 @@ class Reduce(Node):
         values = one_each(self.function, windows)
         if not np.can_cast(values.dtype, self.type.dtype, "same_kind"):
             raise DataError(
-                f"reduce: {_name(self.function)} gave {values.dtype}, and {self.type.dtype} when it was tried",
+                f"reduce: {name_of(self.function)} gave {values.dtype}, and {self.type.dtype} when it was tried",
                 hint="the type must not depend on the data; end with .astype(...)",
             )
         return values.astype(self.type.dtype, copy=False)
@@ -133,25 +134,18 @@ class ReduceKernel(Kernel):
 
 def one_each(function: Callable[..., Any], windows: Array) -> Array:
     """Call a user's function; a wrong shape or an exception names it."""
-    options = {"axis": 1} if _has_axis(function) else {}
-    try:
-        with np.errstate(all="ignore"):
-            values = np.asarray(function(windows, **options))
-    except Exception as error:
-        raise DataError(
-            f"reduce: {_name(function)} raised {type(error).__name__}: {error}",
-            hint="it gets an array with a row per window",
-        ) from error
+    options: dict[str, Any] = {"axis": 1} if _has_axis(function) else {}
+    values = guarded("reduce", "it gets an array with a row per window", function, windows, **options)
     if values.shape == (len(windows), 1):
         values = values[:, 0]
     if values.shape != (len(windows),):
         raise DataError(
-            f"reduce: {_name(function)} turned an array of shape {windows.shape} into {values.shape}",
+            f"reduce: {name_of(function)} turned an array of shape {windows.shape} into {values.shape}",
             hint="it must give one value per window: reduce along axis 1; map gives arrays",
         )
     if values.dtype.kind not in "iufc":
         raise DataError(
-            f"reduce: {_name(function)} gave {values.dtype}, which is no number", hint="end with .astype(float)"
+            f"reduce: {name_of(function)} gave {values.dtype}, which is no number", hint="end with .astype(float)"
         )
     return values
 
@@ -161,7 +155,3 @@ def _has_axis(function: Callable[..., Any]) -> bool:
         return "axis" in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)

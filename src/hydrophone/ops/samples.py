@@ -13,6 +13,7 @@ from hydrophone.batch import Batch, Segments
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.ops.arrays import refuse_complex
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.shift import keep_samples
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import UniformType
@@ -61,7 +62,7 @@ class MapSamplesKernel(Stateless):
         channels = values.shape[1] if values.ndim == 2 else 0
         if channels != self.out.channels or not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
             raise DataError(
-                f"map: {_name(self.function)} gave {values.dtype} of shape {values.shape}, "
+                f"map: {name_of(self.function)} gave {values.dtype} of shape {values.shape}, "
                 f"and {self.out.dtype} with {self.out.channels} channels when it was tried",
                 hint="type and channels must not depend on the data; end with .astype(...)",
             )
@@ -91,7 +92,7 @@ class WhereSamples(Node):
         keep = call("where", self.function, values, numbers="b")
         if keep.ndim != 1:
             raise DataError(
-                f"where: {_name(self.function)} gave an array of shape {keep.shape}",
+                f"where: {name_of(self.function)} gave an array of shape {keep.shape}",
                 hint="give one truth value per sample; of channels: (v > 0).all(axis=1)",
             )
         return keep
@@ -177,24 +178,13 @@ def _trial(x: UniformType) -> Array:
 
 def call(what: str, function: Function, values: Array, numbers: str = "iufc") -> Array:
     """Call a user's function of samples; a wrong shape, a wrong type or an exception names it."""
-    try:
-        with np.errstate(all="ignore"):
-            out = np.asarray(function(values))
-    except Exception as error:
-        raise DataError(
-            f"{what}: {_name(function)} raised {type(error).__name__}: {error}",
-            hint="it gets an array with a row per sample",
-        ) from error
+    out = guarded(what, "it gets an array with a row per sample", function, values)
     if out.ndim not in (1, 2) or len(out) != len(values):
         raise DataError(
-            f"{what}: {_name(function)} turned an array of shape {values.shape} into {out.shape}",
+            f"{what}: {name_of(function)} turned an array of shape {values.shape} into {out.shape}",
             hint="it must give one row per sample",
         )
     if out.dtype.kind not in numbers:
         kinds = "truth values" if numbers == "b" else "numbers"
-        raise DataError(f"{what}: {_name(function)} gave {out.dtype}, and not {kinds}")
+        raise DataError(f"{what}: {name_of(function)} gave {out.dtype}, and not {kinds}")
     return out
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Segments, Windows
 from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.windows import OverlapAddKernel
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -111,14 +112,8 @@ class UnwindowKernel(OverlapAddKernel):
 
 def one_each(function: Callable[[Array], Array], values: Array) -> Array:
     """Call a user's function; a wrong shape or an exception names it."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    try:
-        with np.errstate(all="ignore"):
-            out = np.asarray(function(values))
-    except Exception as error:
-        raise DataError(
-            f"unwindow: {name} raised {type(error).__name__}: {error}", hint="it gets an array with a row per sample"
-        ) from error
+    name = name_of(function)
+    out = guarded("unwindow", "it gets an array with a row per sample", function, values)
     if out.shape != (len(values),) or out.dtype.kind not in "iuf":
         raise DataError(
             f"unwindow: {name} turned an array of shape {values.shape} into {out.dtype} of shape {out.shape}",

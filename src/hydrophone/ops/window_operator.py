@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.calls import frozen, guarded
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
@@ -221,17 +222,17 @@ class ApplyKernel(Kernel):
         return self.grids.passed(np.where(last == MIN_TIME, last, last + self.kind.hop), marks[0])
 
 
-def called(operator: WindowOperator, method: Callable[..., Any], size: int, *arguments: Any) -> Array:
+def called(operator: WindowOperator, method: Callable[..., Any], size: int, moved: Moved, *before: Array) -> Array:
     """Call a method of the user's operator; a wrong shape or an exception names it."""
-    name, rows = f"{type(operator).__qualname__}.{method.__name__}", len(arguments[0].all)
-    try:
-        with np.errstate(all="ignore"):
-            y = np.asarray(method(*arguments))
-    except Exception as error:
-        raise DataError(
-            f"apply: {name} raised {type(error).__name__}: {error}",
-            hint="x.all, x.new, x.old and y are arrays with a row per window",
-        ) from error
+    name, rows = f"{type(operator).__qualname__}.{method.__name__}", len(moved.all)
+    x = Moved(*(frozen(a) for a in (moved.all, moved.new, moved.old)))
+    y = guarded(
+        "apply",
+        "x.all, x.new, x.old and y are arrays with a row per window",
+        lambda *prior: method(x, *prior),
+        *before,
+        name=name,
+    )
     if y.shape == (rows,) and size == 1:
         y = y[:, None]
     if y.shape != (rows, size):

@@ -14,6 +14,7 @@ import scipy.fft
 from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
 from hydrophone.errors import DataError, ParameterError, PlanError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
 from hydrophone.plan.node import Node, Order
@@ -297,12 +298,12 @@ class MapWindowsKernel(Stateless):
         values = apply(self.function, batch.values)
         if values.shape[1] != self.out.length:
             raise DataError(
-                f"map: {_called(self.function)} gave windows of {values.shape[1]} values, and {self.out.length} when it was tried",
+                f"map: {name_of(self.function)} gave windows of {values.shape[1]} values, and {self.out.length} when it was tried",
                 hint="the length must not depend on the data; fill up with zeros",
             )
         if not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
             raise DataError(
-                f"map: {_called(self.function)} gave {values.dtype}, and {self.out.dtype} when it was tried",
+                f"map: {name_of(self.function)} gave {values.dtype}, and {self.out.dtype} when it was tried",
                 hint="the type must not depend on the data; end with .astype(...)",
             )
         return batch.with_values(values.astype(self.out.dtype, copy=False))
@@ -310,25 +311,15 @@ class MapWindowsKernel(Stateless):
 
 def apply(function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], windows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Call a user's window function; a wrong shape or an exception names the function."""
-    try:
-        values = np.asarray(function(windows))
-    except Exception as error:
-        raise DataError(
-            f"map: {_called(function)} raised {type(error).__name__}: {error}",
-            hint="it gets an array with a row per window",
-        ) from error
+    values = guarded("map", "it gets an array with a row per window", function, windows)
     if values.ndim == 1 and len(values) == len(windows):
         values = values[:, None]
     if values.ndim != 2 or len(values) != len(windows):
         raise DataError(
-            f"map: {_called(function)} turned an array of shape {windows.shape} into {values.shape}",
+            f"map: {name_of(function)} turned an array of shape {windows.shape} into {values.shape}",
             hint="it must give one row per window; reduce along axis 1",
         )
     return values
-
-
-def _called(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
