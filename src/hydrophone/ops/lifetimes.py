@@ -290,7 +290,7 @@ class StitchKernel(Kernel):
         held, mark = self.open.all(), marks[0]
         if held is None:
             return (), mark
-        code = codes([held], len(self.keys))[0]
+        code = codes([held])[0]
         order = np.lexsort((held.start, code))
         held, code = held.select(order), code[order]
         first = joined_starts(code, held.start, held.stop)
