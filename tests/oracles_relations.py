@@ -69,16 +69,20 @@ def sliding(events: list[Event], size: int, every: int, offset: int) -> dict[tup
     return found
 
 
-def sessions(events: list[Event], gap: int) -> list[tuple[Key, list[Event]]]:
-    found: list[tuple[Key, list[Event]]] = []
+def sessions(events: list[Event], gap: int, lived: bool) -> list[tuple[Key, int, int, list[Event]]]:
+    found: list[tuple[Key, int, int, list[Event]]] = []
     for key, mine in by_key(events).items():
-        until = None
+        row: list[Event] = []
+        last = 0
         for e in sorted(mine, key=lambda e: (e.start, e.stop)):
-            if until is None or e.start - until >= gap:
-                found.append((key, []))
-                until = e.stop - 1
-            found[-1][1].append(e)
-            until = max(until, e.stop - 1)
+            if row and e.start - last >= gap:
+                found.append((key, row[0].start, last + gap, row))
+                row = []
+            end = e.stop if lived else e.start
+            last = max(last, end) if row else end
+            row.append(e)
+        if row:
+            found.append((key, row[0].start, last + gap, row))
     return found
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone.ops.summaries import Count, Max, Sum, fold, layered
+from hydrophone.ops.folding import fold, layered
+from hydrophone.ops.summaries import Count, Max, Sum
 
 
 @pytest.mark.parametrize("seed", range(3))

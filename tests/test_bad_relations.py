@@ -163,8 +163,8 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("last-n", ParameterError, lambda: points().last_n(0).agg(n=hp.count()), ("n must be at least 1",)),
     ("count-window", ParameterError, lambda: points().count_window(0, by="v").agg(n=hp.count()), ("size must be",)),
     ("count-by", ParameterError, lambda: points().count_window(2, by="v").agg(n=hp.count()), ("not a whole number",)),
-    ("top-k-rows", ParameterError, lambda: points().top(0, by="v", size=5), ("top: k must be at least 1",)),
-    ("top-unknown", ParameterError, lambda: points().top(1, by="x", size=5), ("top: no column 'x'",)),
+    ("top-k-rows", ParameterError, lambda: points().top_k(0, by="v", size=5), ("top_k: k must be at least 1",)),
+    ("top-unknown", ParameterError, lambda: points().top_k(1, by="x", size=5), ("top_k: no column 'x'",)),
     ("reservoir-size", ParameterError, lambda: points().reservoir(1, size=0), ("reservoir: size must be positive",)),
     (
         "band-by",

@@ -21,8 +21,9 @@ from tests.oracles import Event
 import hydrophone as hp
 from hydrophone.keys import spread
 from hydrophone.ops.asof import AsofJoin
-from hydrophone.ops.choose import Reservoir, Sort, Top
-from hydrophone.ops.consecutive import CountWindow, LastN, Pairs, Pattern
+from hydrophone.ops.choose import Reservoir, Sort, TopK
+from hydrophone.ops.consecutive import LastN, Pairs, Pattern
+from hydrophone.ops.counting import CountWindow
 
 _SUM = "sums of floats in the order in which events come"
 LIVES, POINTS = data.overlapping(250), data.points(251)
@@ -185,7 +186,7 @@ def top(name: str, source: Source, k: int, by: str, size: int, offset: int = 0) 
             out += [row(there[n], source) for n in best[:k]]
         return out
 
-    return Case(name, Top, {"x": source}, lambda s: s["x"].top(k, by=by, size=size, offset=offset), expected)
+    return Case(name, TopK, {"x": source}, lambda s: s["x"].top_k(k, by=by, size=size, offset=offset), expected)
 
 
 def reservoir(name: str, source: Source, k: int, size: int, seed: int) -> Case:

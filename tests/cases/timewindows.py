@@ -130,7 +130,7 @@ def sliding(
 
 def session(name: str, source: Source, gap: int, what: str, column: str = "v", tolerance: float = 1e-12) -> Case:
     def groups(events: list[oracles.Event]) -> Groups:
-        return [(k, min(e.start for e in es), max(e.stop for e in es), es) for k, es in refs.sessions(events, gap)]
+        return refs.sessions(events, gap, source.end is not None)
 
     return _case(name, Session, source, lambda x: x.session(gap), groups, what, column, tolerance)
 

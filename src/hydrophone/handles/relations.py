@@ -11,7 +11,7 @@ from hydrophone.errors import ParameterError, located
 from hydrophone.expr import col
 from hydrophone.handles.query import Query
 from hydrophone.ops.asof import AsofJoin
-from hydrophone.ops.choose import Reservoir, Sort, Top
+from hydrophone.ops.choose import Reservoir, Sort, TopK
 from hydrophone.ops.consecutive import Pairs, Pattern
 from hydrophone.ops.joins import BandJoin, free_name
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
@@ -89,9 +89,9 @@ class Relations(Query):
         """Events that follow each other directly and meet one condition each: ``pattern(up=..., down=..., within="5s")``."""
         return self._then(Pattern, steps=tuple(steps.items()), within=duration(within))
 
-    def top(self, k: int, *, by: str, size: Duration, offset: Duration = 0) -> Stream:
+    def top_k(self, k: int, *, by: str, size: Duration, offset: Duration = 0) -> Stream:
         """The k events of every window of time with the largest values in a column."""
-        return self._then(Top, k=k, by=by, size=duration(size), offset=duration(offset))
+        return self._then(TopK, k=k, by=by, size=duration(size), offset=duration(offset))
 
     def reservoir(self, k: int, *, size: Duration, offset: Duration = 0, seed: int = 0) -> Stream:
         """A random sample of k events of every window of time, the same for the same seed."""

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hydrophone.errors import ParameterError
 from hydrophone.handles.query import Query, handle
 from hydrophone.ops.aggregates import Tumble
-from hydrophone.ops.consecutive import CountWindow, LastN
+from hydrophone.ops.consecutive import LastN
+from hydrophone.ops.counting import CountWindow
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.folding import fold
 from hydrophone.ops.picks import Pick, flat, picked
 from hydrophone.ops.place import in_order
-from hydrophone.ops.summaries import Aggregate, Count, Parts, fold
+from hydrophone.ops.summaries import Aggregate, Count, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType

@@ -49,7 +49,7 @@ class Choose(Node):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Top(Choose):
+class TopK(Choose):
     """The k events of every key and window with the largest values in a column; reference: ``pandas.nlargest`` per window.
 
     NaN is larger than all numbers, null is no value. Of equal values the event that starts first is taken, then that which is
@@ -60,14 +60,14 @@ class Top(Choose):
 
     def output_type(self, x: StreamType) -> StreamType:
         """Unchanged, if the column has an order."""
-        field = x.column(self.by, "top")
+        field = x.column(self.by, "top_k")
         if pa.types.is_nested(field.type):
-            raise SignalTypeError(f"top: column {self.by!r} is {field.type}, which has no order", hint="pick a part")
+            raise SignalTypeError(f"top_k: column {self.by!r} is {field.type}, which has no order", hint="pick a part")
         return super().output_type(x)
 
     def kernel(self, x: StreamType) -> Kernel:
         """Choose."""
-        return TopKernel(self.k, self.size, self.offset, self.by)
+        return TopKKernel(self.k, self.size, self.offset, self.by)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,7 +131,7 @@ class ChooseKernel(Kernel):
         return events.select(np.sort(best))
 
 
-class TopKernel(ChooseKernel):
+class TopKKernel(ChooseKernel):
     """Ranks by a column."""
 
     def __init__(self, k: int, size: int, offset: int, by: str) -> None:

@@ -110,7 +110,7 @@ class ClipKernel(Stateless):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Extend(Node):
-    """Lifetimes that end so much later; reference: ``end = end + by``, where a point ends a nanosecond after its start."""
+    """Lifetimes that end so much later; reference: ``end = end + by``; a point becomes ``[start, start + by)``."""
 
     by: int
 
@@ -140,7 +140,7 @@ class ExtendKernel(Stateless):
     def map(self, batch: Batch) -> Batch:
         """Lengthen in one batch."""
         assert isinstance(batch, Events)
-        return replace(batch, end=add_time(batch.stop, self.by))
+        return replace(batch, end=add_time(batch.start if batch.end is None else batch.end, self.by))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,7 +180,10 @@ class AlterKernel(Stateless):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointAtEnd(Node):
-    """A point at the end of every lifetime: the first instant at which the event is no longer alive; reference: ``start = end``."""
+    """A point at the end of every lifetime: the first instant at which the event is no longer alive; reference: ``start = end``.
+
+    Points stay where they are.
+    """
 
     def output_type(self, x: StreamType) -> StreamType:
         """Points."""
@@ -201,7 +204,7 @@ class PointAtEndKernel(Stateless):
     def map(self, batch: Batch) -> Batch:
         """The ends of one batch."""
         assert isinstance(batch, Events)
-        return replace(batch, start=batch.stop, end=None)
+        return batch if batch.end is None else replace(batch, start=batch.end, end=None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -290,7 +293,7 @@ class StitchKernel(Kernel):
         held, mark = self.open.all(), marks[0]
         if held is None:
             return (), mark
-        code = codes([held], len(self.keys))[0]
+        code = codes([held])[0]
         order = np.lexsort((held.start, code))
         held, code = held.select(order), code[order]
         first = joined_starts(code, held.start, held.stop)

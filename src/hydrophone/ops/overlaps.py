@@ -302,7 +302,7 @@ class MetKernel(Kernel):
             return events.select(row_none()) if self.keep == "met" else events
         if self.equal:
             ordered = replace(right, columns=right.columns.select(events.columns.column_names))
-            code, code_right = codes([events, ordered], len(self.keys))
+            code, code_right = codes([events, ordered])
             asked, right = replace(events, slot=code), replace(right, slot=code_right)
         cover = covers(right)
         if self.keep == "parts":

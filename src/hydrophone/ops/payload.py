@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hydrophone.batch import Events, Ints
 
 
-def codes(batches: Sequence[Events], slots: int) -> list[Ints]:
+def codes(batches: Sequence[Events]) -> list[Ints]:
     """For every row a number that stands for its slot and payload, the same in all batches and in the order of slots.
 
     Null equals null and NaN equals NaN; -0.0 and 0.0 are two values.
@@ -19,7 +19,7 @@ def codes(batches: Sequence[Events], slots: int) -> list[Ints]:
     Examples
     --------
     >>> rows = Events(np.array([0, 0, 1]), np.array([1, 2, 3]), None, pa.table({"v": [5.0, 5.0, 5.0]}))
-    >>> codes([rows], 2)
+    >>> codes([rows])
     [array([0, 0, 1])]
     """
     code: Ints = np.concatenate([b.slot for b in batches])

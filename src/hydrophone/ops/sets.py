@@ -123,7 +123,7 @@ class DistinctKernel(Kernel):
         whole = replace(batch, end=batch.stop)
         rows = whole if seen is None else Events.concat([seen, whole])
         old = len(rows) - len(batch)
-        code = codes([rows], len(self.keys))[0]
+        code = codes([rows])[0]
         order = np.argsort(code, kind="stable")
         covered = np.empty(len(rows), np.int64)
         covered[order] = _covered(code[order], rows.start[order], rows.stop[order])

@@ -135,8 +135,8 @@ class SlidingKernel(PaneKernel):
 class Session(Node):
     """Aggregates per key and session: events that follow each other with less than `gap` between them.
 
-    The distance is that from the last instant of the lifetimes so far to the next start. A session lasts from the first
-    start to the last end and is given when progress says that nothing can join it.
+    The distance is that from the last end so far (of points, from the last start) to the next start. A session lasts from the
+    first start to `gap` after the last end (of points, after the last start), when nothing can join it any more.
     """
 
     gap: int
@@ -172,7 +172,8 @@ class SessionKernel(Aggregating):
         """Add pieces."""
         assert isinstance(batch, Events)
         if len(batch):
-            self.open.add(self._joined(Events(batch.slot, batch.start, batch.stop, part_table(self.parts(batch)))))
+            until = add_time(batch.start if batch.end is None else batch.end, self.gap)
+            self.open.add(self._joined(Events(batch.slot, batch.start, until, part_table(self.parts(batch)))))
             self.pick_rows(batch, batch.start)
         return ()
 
@@ -183,7 +184,7 @@ class SessionKernel(Aggregating):
             return (), mark
         held = self._joined(held)
         self.open.replace(held, np.zeros(0, np.int64))
-        done = add_time(held.stop - 1, self.gap) <= mark
+        done = held.stop <= mark
         out: tuple[Batch, ...] = ()
         if done.any():
             ended = self.open.take(done)
@@ -195,11 +196,11 @@ class SessionKernel(Aggregating):
         return out, mark if rest is None or mark == MAX_TIME else min(mark, int(rest.start.min()))
 
     def _joined(self, pieces: Events) -> Events:
-        """One piece where they are nearer than the gap, ordered by (slot, start)."""
+        """One piece where they overlap, ordered by (slot, start); a piece ends where nothing can join it any more."""
         order = stable_order(pieces.slot, pieces.start)
         if order is not None:
             pieces = pieces.select(order)
-        first = joined_starts(pieces.slot, pieces.start, add_time(pieces.stop - 1, self.gap - 1))
+        first = joined_starts(pieces.slot, pieces.start, pieces.stop - 1)
         if len(first) == len(pieces):
             return pieces
         stop = np.append(first[1:], len(pieces))

@@ -20,9 +20,10 @@ from hydrophone.ops.aggregates import (
     part_table,
     split,
 )
+from hydrophone.ops.folding import layered
 from hydrophone.ops.lifetimes import chopped
 from hydrophone.ops.picks import picked
-from hydrophone.ops.summaries import Aggregate, Parts, layered
+from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
