@@ -1,21 +1,29 @@
-"""All Python in the README and the docs runs, block after block, on real data."""
+"""All Python in the README and the docs runs, block after block, on real data; the recipe for an operator makes a good one."""
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import hydrophone
 from hydrophone import demo
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/architecture.md", "docs/relations.md"]
+RECIPE = "docs/add-an-operator.md"
 
 
 def blocks(page: str) -> list[tuple[int, str]]:
     text = (ROOT / page).read_text()
     found = re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return [(text[: m.start(1)].count("\n"), m.group(1)) for m in found]
+
+
+PAGES = [str(p.relative_to(ROOT)) for p in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
+PAGES = [page for page in PAGES if page != RECIPE and blocks(page)]
 
 
 @pytest.mark.spark
@@ -28,3 +36,42 @@ def test_the_code_in_the_docs_runs(page: str, tmp_path: Path, monkeypatch: pytes
     for line, code in blocks(page):
         # The line numbers of a failure are those of the page.
         exec(compile("\n" * line + code, page, "exec"), names)
+
+
+def test_every_picture_and_page_that_is_named_exists() -> None:
+    for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
+            assert (ROOT / page).parent.joinpath(target).exists(), f"{page} names {target}"
+
+
+def test_the_recipe_makes_an_operator_that_passes_the_laws(tmp_path: Path) -> None:
+    """In a copy of the package and its tests; under another name, for the day when there is a `difference`."""
+    shutil.copytree(Path(hydrophone.__file__).parent, tmp_path / "src/hydrophone", ignore=_no_caches)
+    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=_no_caches)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    node, method, cases = (code.replace("ifference", "ifference_as_told") for _, code in blocks(RECIPE))
+    node, method, cases = (code.replace("Difference_as_told", "DifferenceAsTold") for code in (node, method, cases))
+    _append(tmp_path / "src/hydrophone/ops/filters.py", "from hydrophone.runs import ranges\n" + node)
+    handles = tmp_path / "src/hydrophone/handles/filters.py"
+    _append(handles, method)
+    handles.write_text(handles.read_text().replace("ops.filters import ", "ops.filters import DifferenceAsTold, ", 1))
+    told = "from hydrophone.ops.filters import DifferenceAsTold\n" + cases.replace("CASES = [", "CASES += [")
+    _append(tmp_path / "tests/cases/filters.py", told)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "as_told or difference", "tests/cases", "tests/laws"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 20
+
+
+def _append(file: Path, text: str) -> None:
+    file.write_text(f"{file.read_text()}\n\n{text}" if not text.startswith(" ") else f"{file.read_text()}\n{text}")
+
+
+def _no_caches(folder: str, names: list[str]) -> list[str]:
+    return [n for n in names if n == "__pycache__"]

@@ -1,0 +1,111 @@
+"""What docs/data.md says of good and bad data: every line has a test, and those that had none are here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.signal
+
+import hydrophone as hp
+
+ROOT = Path(__file__).parents[1]
+
+
+def rows(**columns: Any) -> hp.Stream:
+    """Events of the key column k at the times t."""
+    return hp.from_arrow(pa.table(columns), key="k", time="t")
+
+
+def test_every_line_names_tests_that_exist() -> None:
+    tests = "\n".join(p.read_text() for p in (ROOT / "tests").rglob("test_*.py"))
+    lines = [line for line in (ROOT / "docs/data.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert len(lines) > 15
+    for line in lines:
+        named = re.findall(r"`(test_\w+)`", line.split(" | ")[-1])
+        assert named, f"no test: {line}"
+        for name in named:
+            assert f"def {name}(" in tests, f"{name} is no test"
+
+
+def test_nan_spreads_as_far_as_memory() -> None:
+    values = np.ones(2_000)
+    values[10] = np.nan
+    signal = rows(k=[0] * 2_000, t=np.arange(2_000) * 10, v=values).signal("v").sample(10)
+    fir = signal.fir([0.5, 0.25, 0.25]).to_arrow().sort_by("t")["value"].to_numpy()
+    assert np.flatnonzero(np.isnan(fir)).tolist() == [10, 11, 12]
+    sections = scipy.signal.butter(2, 0.3, output="sos")
+    sos = signal.sos(sections).to_arrow().sort_by("t")["value"].to_numpy()
+    bad = np.flatnonzero(np.isnan(sos))
+    assert bad[0] == 10 and len(bad) == bad[-1] - 9 and 2 < len(bad) < 500
+    after = bad[-1] + 1
+    np.testing.assert_allclose(sos[after:], scipy.signal.sosfilt(sections, values[after:]), atol=1e-12)
+
+
+def test_ties_are_ordered_by_what_the_page_says() -> None:
+    table = pa.table(
+        {"k": [0] * 3, "t": [5] * 3, "end": [9, 7, 7], "n": [0, 2, 1], "a": [0, 1, 1], "v": [1.0, 2.0, 3.0]}
+    )
+
+    def chosen(ties: str, **options: Any) -> Any:
+        stream = hp.from_arrow(table, key="k", time="t", **options)
+        return stream.signal("v", ties=ties).sample(5).to_arrow()["value"].to_pylist()
+
+    assert chosen("first", end="end", sequence="n") == [3.0]  # the end is 7, then n is 1
+    assert chosen("last", end="end", sequence="n") == [1.0]  # the end is 9
+    assert chosen("first", sequence="n") == [1.0]
+    assert chosen("last", sequence="n") == [2.0]
+    assert chosen("first") == [3.0]  # end, read as a column, then n
+
+
+def test_text_is_no_signal_and_a_float_is_no_key() -> None:
+    with pytest.raises(hp.SignalTypeError, match="v"):
+        rows(k=[0], t=[0], v=["x"]).signal("v")
+    with pytest.raises(hp.SignalTypeError, match="cannot be a key"):
+        rows(k=[0.5], t=[0], v=[1.0])
+
+
+@pytest.mark.parametrize("bad", [0, -1])
+def test_nothing_is_zero_or_negative(bad: int) -> None:
+    stream = rows(k=[0], t=[0], v=[1.0])
+    signal = stream.signal("v")
+    for build in (
+        lambda: signal.sample(bad),
+        lambda: signal.sample(10, fill=hp.linear(max_gap=bad)),
+        lambda: signal.sample(10).window(bad),
+        lambda: signal.sample(10).window(4, hop=bad),
+        lambda: stream.tumble(bad).agg(n=hp.count()),
+    ):
+        with pytest.raises(hp.ParameterError):
+            build()
+
+
+def test_a_window_larger_than_the_data() -> None:
+    signal = rows(k=[0, 0], t=[0, 10], v=[1.0, 2.0]).signal("v").sample(10)
+    assert len(signal.window(8).to_arrow()) == 0
+    found = signal.window(8, hop=4, missing="zero").to_arrow()["values"].to_pylist()
+    assert found and all(any(window) for window in found)
+
+
+def test_an_empty_file_among_others(tmp_path: Path) -> None:
+    table = pa.table({"k": [0, 0], "t": [0, 10], "v": [1.0, 2.0]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(table.slice(0, 0), tmp_path / "b.parquet")
+    signal = hp.read.parquet(tmp_path, key="k", time="t").signal("v").sample(10)
+    assert signal.to_arrow()["value"].to_pylist() == [1.0, 2.0]
+    (tmp_path / "a.parquet").unlink()
+    empty = hp.read.parquet(tmp_path, key="k", time="t").signal("v").sample(10).to_arrow()
+    assert empty.column_names == ["k", "t", "value"] and not len(empty)
+
+
+def test_a_file_that_is_gone(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [0], "t": [0], "v": [1.0]}), tmp_path / "a.parquet")
+    query = hp.read.parquet(tmp_path, key="k", time="t")
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(hp.DataError, match=r"a\.parquet is gone"):
+        query.to_arrow()
