@@ -16,6 +16,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.cases import ALL_CASES, Case
 from tests.cases.data import beats
@@ -23,6 +24,8 @@ from tests.cases.data import beats
 import hydrophone as hp
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.ops.aggregates import Aggregate
+from hydrophone.ops.functions import Clock
+from hydrophone.ops.lookup import Reference
 from hydrophone.ops.sampling import Fill
 from hydrophone.plan.explain import STAGES
 from hydrophone.plan.lower import lower
@@ -77,8 +80,13 @@ def another(value: Any) -> Any:
         return dataclasses.replace(value, max_gap=7 if value.max_gap is None else None)
     if isinstance(value, Aggregate):
         return dataclasses.replace(value, column=value.column + "x")
-    if isinstance(value, hp.WindowOperator):
-        return hp.WindowOperator()
+    for kind in (hp.WindowOperator, hp.DigitalFilter, hp.StatefulOperator):
+        if isinstance(value, kind):
+            return kind()
+    if isinstance(value, Reference):
+        return Reference(value.table.append_column("another", pa.nulls(len(value.table))))
+    if isinstance(value, Clock):
+        return dataclasses.replace(value, origin=value.origin + 1)
     if isinstance(value, hp.Timebase):
         return dataclasses.replace(value, origin=value.origin + 1)
     if isinstance(value, Layout):
