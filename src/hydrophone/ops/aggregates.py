@@ -188,7 +188,7 @@ def split(aggregates: Sequence[Aggregate], parts: Parts) -> list[tuple[Aggregate
 def numbers(batch: Events, name: str) -> tuple[npt.NDArray[Any], Mask]:
     """A column as numbers, and where it is not null."""
     if not name:
-        return np.zeros(len(batch)), np.ones(len(batch), np.bool_)
+        return np.broadcast_to(0.0, len(batch)), np.broadcast_to(np.True_, len(batch))
     column = batch.columns[name].combine_chunks()
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
@@ -274,10 +274,10 @@ class PaneKernel(Aggregating):
         low, width = _panes(start, self.offset, self.pane, number)
         cells = (int(slot.max()) + 1) * width
         if self.plain and cells <= self.ROOMY * len(slot):
-            where, seen = np.empty(len(slot), np.int64), np.zeros(cells, np.bool_)
-            _cells(slot, number, low, width, where, seen)
-            found = np.flatnonzero(seen)
-            merged = [_scattered(m, where, p, cells)[found] for m, p in zip(self.merges, parts, strict=True)]
+            where, counts = np.empty(len(slot), np.int64), np.zeros(cells, np.int64)
+            _cells(slot, number, low, width, where, counts)
+            found = np.flatnonzero(counts)
+            merged = [_scattered(m, where, p, counts)[found] for m, p in zip(self.merges, parts, strict=True)]
             slot, number = found // width, found % width + low
         else:
             order = stable_order(slot, number)
@@ -331,12 +331,12 @@ def _panes(start: Any, offset: int, pane: int, number: Any) -> tuple[int, int]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _cells(slot: Any, number: Any, low: int, width: int, where: Any, seen: Any) -> None:
-    """The cell of every event in a table of all slots and panes, and which cells there are."""
+def _cells(slot: Any, number: Any, low: int, width: int, where: Any, counts: Any) -> None:
+    """The cell of every event in a table of all slots and panes, and the events of every cell."""
     for i in range(len(slot)):
         cell = slot[i] * width + number[i] - low
         where[i] = cell
-        seen[cell] = True
+        counts[cell] += 1
 
 
 def _changes(slot: Ints, number: Ints) -> Ints:
@@ -345,9 +345,11 @@ def _changes(slot: Ints, number: Ints) -> Ints:
     return np.flatnonzero(fresh)
 
 
-def _scattered(merge: np.ufunc, where: Ints, part: npt.NDArray[Any], cells: int) -> npt.NDArray[Any]:
+def _scattered(merge: np.ufunc, where: Ints, part: npt.NDArray[Any], counts: Ints) -> npt.NDArray[Any]:
     """Merge the parts that belong to the same cell of a full table, in the order in which they came."""
-    out = np.zeros(cells, part.dtype)
+    if merge is np.add and part.strides == (0,) and part.dtype == np.int64:
+        return counts * part[0]
+    out = np.zeros(len(counts), part.dtype)
     if merge.identity is None:
         out[where] = part
     with np.errstate(all="ignore"):
