@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -33,19 +33,19 @@ def cases(quick: bool) -> Iterator[Case]:
         name = f"{keys} keys of {length} samples"
         yield Case(
             f"fir, {name}",
-            partial(ours, source.fir(TAPS), samples, keys),
+            partial(ours, source.fir(TAPS), samples, keys=keys),
             {"flat NumPy": partial(flat_numpy.fir, samples, keys, TAPS)},
         )
         yield Case(
             f"sos, {name}",
-            partial(ours, source.sos(SECTIONS), samples, keys),
+            partial(ours, source.sos(SECTIONS), samples, keys=keys),
             {"flat SciPy": partial(flat_numpy.sos, samples, keys, SECTIONS)},
         )
         if length >= 256:
             query = source.window(256, hop=128).rfft()
             yield Case(
                 f"stft, {name}",
-                partial(ours, query, samples, keys),
+                partial(ours, query, samples, keys=keys),
                 {"flat NumPy": partial(flat_numpy.stft, samples, keys, 256, 128)},
             )
         rows = _rows(keys, length)
@@ -57,27 +57,31 @@ def cases(quick: bool) -> Iterator[Case]:
         )
 
 
-def signal() -> hp.UniformSignal:
+def signal(period: int = PERIOD) -> hp.UniformSignal:
     """A source of segments; its one row only says the type, the samples are pushed into the pipeline directly."""
     row = pa.table({"key": [0], "start": [0], "values": [[0.0]]})
-    return hp.from_segments(row, key="key", time="start", samples="values", period=PERIOD)
+    return hp.from_segments(row, key="key", time="start", samples="values", period=period)
 
 
 def _rows(keys: int, length: int) -> pa.Table:
     return pa.table({"key": np.tile(np.arange(keys), length), "time": np.repeat(np.arange(length) * PERIOD, keys)})
 
 
-def ours(query: hp.UniformSignal | hp.Windowed, samples: npt.NDArray[np.float64], keys: int) -> Answer:
-    """Push the samples of all keys through the pipeline in one batch."""
+def ours(
+    query: hp.UniformSignal | hp.Windowed,
+    *signals: npt.NDArray[np.float64],
+    keys: int,
+    periods: Sequence[int] = (PERIOD,),
+) -> Answer:
+    """Push the samples of all keys through the pipeline, one batch for each signal (and its period)."""
     plan = lower([query.node])
     pipeline = Pipeline(plan.roots)
     slot = pipeline.keys(pipeline.ports[0]).slots([pa.array(np.arange(keys))])
-    length = len(samples) // keys
-    batch = Segments(
-        slot, np.zeros(keys, np.int64), np.arange(keys + 1) * length, samples, Timebases.shared(Timebase.every(PERIOD))
-    )
-    pipeline.step(0, batch)
-    pipeline.advance([Progress.end()])
+    for port, (samples, period) in enumerate(zip(signals, periods, strict=True)):
+        offsets = np.arange(keys + 1) * (len(samples) // keys)
+        base = Timebases.shared(Timebase.every(period))
+        pipeline.step(port, Segments(slot, np.zeros(keys, np.int64), offsets, samples, base))
+    pipeline.advance([Progress.end()] * len(signals))
     parts = [summary(b.values) for b in pipeline.drain() if not isinstance(b, Events)]
     return [sum(column) for column in zip(*parts, strict=True)]
 

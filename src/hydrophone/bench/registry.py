@@ -17,6 +17,7 @@ BENCHES = {
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",
     "trill_q3": "trill:q3",
+    "trill_q4": "trill:q4",
     "trill_q5": "trill:q5",
 }
 """By name the module and the function that makes the cases."""

@@ -22,7 +22,7 @@ def q1(quick: bool) -> Iterator[Case]:
         size = 1 << power
         yield Case(
             f"fft of {size}, {len(samples)} samples",
-            partial(ours, signal().window(size).rfft(), samples, 1),
+            partial(ours, signal().window(size).rfft(), samples, keys=1),
             {"one SciPy call": partial(expert_numpy.tumbling_fft, samples, size)},
         )
 
@@ -34,7 +34,7 @@ def q2(quick: bool) -> Iterator[Case]:
         taps = np.hanning(count + 2)[1:-1]
         yield Case(
             f"{count} taps, {len(samples)} samples",
-            partial(ours, signal().fir(taps), samples, 1),
+            partial(ours, signal().fir(taps), samples, keys=1),
             {
                 "one NumPy call": partial(expert_numpy.fir, samples, taps),
                 "one SciPy call": partial(expert_numpy.fir_by_scipy, samples, taps),
@@ -48,13 +48,37 @@ def q3(quick: bool) -> Iterator[Case]:
         samples = _samples(max(1_000_000 if quick else 4_000_000, keys * 100))
         yield Case(
             f"{keys} keys, {len(samples)} samples",
-            partial(ours, signal().correlate(PATTERN), samples, keys),
+            partial(ours, signal().correlate(PATTERN), samples, keys=keys),
             {
                 "expert NumPy": partial(expert_numpy.correlate, samples, keys, PATTERN),
                 "SciPy per key": partial(scipy_loop.correlate, samples, keys, PATTERN),
             },
             runs=5 if keys < 100_000 else 3,
         )
+
+
+def q4(quick: bool) -> Iterator[Case]:
+    """`trill_q4`: two grouped signals with periods of 20 and 5 ms, the slow one interpolated, their sum filtered by value."""
+    slow, fast = signal(20_000_000), signal(5_000_000)
+    query = (slow.resample("5ms") + fast).where(extreme)
+    for keys in (100, 10_000) if quick else (100, 1_000, 10_000, 100_000):
+        length = max(1_000_000 // keys, 25)
+        rng = np.random.default_rng(keys)
+        few, many = rng.random(keys * length), rng.random(keys * (4 * (length - 1) + 1))
+        yield Case(
+            f"{keys} keys, {len(few) + len(many)} samples",
+            partial(ours, query, few, many, keys=keys, periods=(20_000_000, 5_000_000)),
+            {
+                "expert NumPy": partial(expert_numpy.interpolate_add_filter, few, many, keys, extreme),
+                "NumPy per key": partial(scipy_loop.interpolate_add_filter, few, many, keys, extreme),
+            },
+            runs=3,
+        )
+
+
+def extreme(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """The paper's thresholds keep nothing at this size; these keep a few samples of a thousand."""
+    return (values < 0.01) | (values > 1.99)
 
 
 def q5(quick: bool) -> Iterator[Case]:
@@ -65,7 +89,7 @@ def q5(quick: bool) -> Iterator[Case]:
         query = signal().window(size, hop=hop).rfft().map(identity).irfft().overlap_add()
         yield Case(
             f"hop {hop}, {keys} keys, {len(samples)} samples",
-            partial(ours, query, samples, keys),
+            partial(ours, query, samples, keys=keys),
             {
                 "expert NumPy": partial(expert_numpy.overlap_add, samples, keys, size, hop),
                 "NumPy per window": partial(scipy_loop.overlap_add, samples, keys, size, hop),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
@@ -34,6 +36,20 @@ def correlate(samples: Samples, keys: int, pattern: Samples) -> Answer:
     padded[:, : matrix.shape[1]] = matrix
     flat = np.convolve(padded.ravel(), pattern[::-1])[: padded.size]
     return summary(flat.reshape(padded.shape)[:, : matrix.shape[1]])
+
+
+def interpolate_add_filter(
+    slow: Samples, fast: Samples, keys: int, keep: Callable[[Samples], npt.NDArray[np.bool_]]
+) -> Answer:
+    """The slow signals on the beats of the fast ones, four to one, then added and filtered: all keys in a matrix."""
+    few, many = slow.reshape(keys, -1), fast.reshape(keys, -1)
+    wide = np.empty_like(many)
+    for step in range(4):
+        stop = None if step == 0 else -1
+        left = few[:, :stop]
+        wide[:, step::4] = left if step == 0 else left + (few[:, 1:] - left) * (step / 4)
+    wide += many
+    return summary(wide[keep(wide)])
 
 
 def overlap_add(samples: Samples, keys: int, size: int, hop: int) -> Answer:
