@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
 from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
@@ -63,12 +64,6 @@ class Hold(Fill):
         """With a maximum gap the value is known at once; without one, only the next event says that the signal went on."""
         return self.max_gap is None
 
-    def between(
-        self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
-        """The left value."""
-        return left
-
 
 @dataclass(frozen=True)
 class Linear(Fill):
@@ -77,13 +72,6 @@ class Linear(Fill):
     def dtype(self, kind: np.dtype[Any]) -> np.dtype[Any]:
         """Integers become floats."""
         return kind if kind.kind in "fc" else np.dtype(np.float64)
-
-    def between(
-        self, share: np.ndarray[Any, Any], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
-        """The line; between infinities it is not a number, as in NumPy."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return left + (right - left) * share
 
 
 @located
@@ -205,21 +193,62 @@ class SampleKernel(Kernel):
         else:
             until = np.minimum(inside, self.base.index_from(x.slot, add_time(add_time(ref, self.gap), 1)))
         before = np.where(ref > MIN_TIME, np.maximum(until - owed, 0), 0)
+        plain = isinstance(fill, Hold | Linear)
+        way = self._laid if plain else self._computed
+        out = way(x, value, fill, inside, after, owed, before, ref, left)
+        self._remember(x, value, after)
+        return out
+
+    def _laid(
+        self,
+        x: Events,
+        value: Values,
+        fill: Fill,
+        inside: Ints,
+        after: Ints,
+        owed: Ints,
+        before: Ints,
+        ref: Ints,
+        left: Values,
+    ) -> Segments:
+        """The value of the event before the beat, or the line to the one after it: compiled, because most queries begin so."""
+        room = int((before + after - inside).sum())
+        slot, index = np.empty(room, np.int64), np.empty(room, np.int64)
+        width = max(self.kind.channels, 1)
+        out = np.empty((room, width), value.dtype)
+        grid = int(self.base.num[0]), int(self.base.den[0]), int(self.base.origin[0])
+        pair = left.reshape(len(left), width), value.reshape(len(value), width)
+        beats = inside, after, owed, before
+        _lay(x.slot, x.start, ref, *beats, *pair, isinstance(fill, Linear), *grid, slot, index, out)
+        return Segments.of_samples(slot, index, out if self.kind.channels else out[:, 0], self.base)
+
+    def _computed(
+        self,
+        x: Events,
+        value: Values,
+        fill: Fill,
+        inside: Ints,
+        after: Ints,
+        owed: Ints,
+        before: Ints,
+        ref: Ints,
+        left: Values,
+    ) -> Segments:
+        """The fill's own function, all beats at once."""
         counts = before + after - inside
         which, position = np.repeat(np.arange(len(x)), counts), ranges(np.zeros(len(counts), np.int64), counts)
         between = position < before[which]
         index = np.where(between, owed[which] + position, inside[which] + position - before[which])
         out, at = value[which], which[between]
+        when = self.base.instant(x.slot[at], index[between])
         if fill.points > 2:
             times, values = self._points(x, ref, left)
             if len(at):
-                when = self.base.instant(x.slot[at], index[between])
                 out[between] = self._through(fill, when, x.start[at], value[at], times[at], values[at])
             self._remember_older(x, times, values)
         elif len(at):
-            share = (self.base.instant(x.slot[at], index[between]) - ref[at]) / (x.start[at] - ref[at])
+            share = (when - ref[at]) / (x.start[at] - ref[at])
             out[between] = fill.between(share[:, None] if out.ndim == 2 else share, left[at], value[at])
-        self._remember(x, value, after)
         return Segments.of_samples(x.slot[which], index, out, self.base)
 
     def _before(self, x: Events, value: Values) -> tuple[Ints, Values, Ints]:
@@ -300,6 +329,45 @@ class SampleKernel(Kernel):
         self.past.reserve(len(self.keys))
         ref = self.past["time"][: len(self.keys)]
         return np.full(len(ref), True) if self.fill is None else ~_near(np.full(len(ref), marks[0]), ref, self.gap)
+
+
+@numba.njit(cache=True, nogil=True)
+def _lay(
+    slot: Any,
+    start: Any,
+    ref: Any,
+    inside: Any,
+    after: Any,
+    owed: Any,
+    before: Any,
+    left: Any,
+    value: Any,
+    line: bool,
+    num: int,
+    den: int,
+    origin: int,
+    out_slot: Any,
+    out_index: Any,
+    out: Any,
+) -> None:
+    """The beats before every event, held or on the line from the one before, and those inside it."""
+    n = 0
+    for e in range(len(slot)):
+        for k in range(owed[e], owed[e] + before[e]):
+            out_slot[n], out_index[n] = slot[e], k
+            if line:
+                whole = k // den
+                instant = whole * num + (k - whole * den) * num // den + origin
+                share = (instant - ref[e]) / (start[e] - ref[e])
+                for c in range(out.shape[1]):
+                    out[n, c] = left[e, c] + (value[e, c] - left[e, c]) * share
+            else:
+                out[n] = left[e]
+            n += 1
+        for k in range(inside[e], after[e]):
+            out_slot[n], out_index[n] = slot[e], k
+            out[n] = value[e]
+            n += 1
 
 
 def _near(time: Ints, ref: Ints, gap: int) -> Mask:
