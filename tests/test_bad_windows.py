@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.cases import ALL_CASES
+from tests.laws.harness import Manner, Run
 
 import hydrophone as hp
 from hydrophone.errors import DataError, HydrophoneError, ParameterError, PlanError, SignalTypeError
@@ -296,6 +298,12 @@ def test_a_burst_does_not_stay_in_a_sliding_dft() -> None:
             assert np.isnan(got).all()
         else:
             assert abs(got - wanted).max() < 1e-10 * abs(wanted).max()
+
+
+def test_epochs_keep_samples_while_nothing_is_known_of_the_events() -> None:
+    """The mark of the events is then below all numbers, and must not wrap around."""
+    case = next(c for c in ALL_CASES if c.name == "epochs-44khz")
+    case.check(Run(case).go(Manner(seed=52392, disorder=0.0, chunk=1, eager=1.0, sweeps=False)))
 
 
 def test_windows_leave_as_arrays() -> None:

@@ -127,6 +127,7 @@ class EpochsKernel(Kernel):
         if mark == MAX_TIME:
             self.samples.replace(None, held.slot)
             return
-        # An event that is not taken yet ends at or after the mark.
-        need = held.base.index_from(held.slot, np.full(len(held), mark)) - self.before - self.after
+        # An event that is not taken yet ends at or after the mark; before any mark that is below all numbers.
+        known = np.maximum(held.base.index_from(held.slot, np.full(len(held), mark)), held.first)
+        need = known - self.before - self.after
         self.samples.replace(held.split(need)[1], held.slot[held.first < need])
