@@ -13,7 +13,7 @@ from hydrophone.bench import __main__ as bench
 from hydrophone.bench import grouped_batch, lake
 from hydrophone.bench.harness import Case, digest, measure, summary
 from hydrophone.bench.peers import numpy_script
-from hydrophone.bench.registry import NAMES
+from hydrophone.bench.registry import BENCHES
 from hydrophone.io.parquet import ParquetData
 
 FIELDS = ["bench", "case", "ours_s", "peer", "peer_s", "ratio", "ours_digest", "peer_digest", "ours_peak_mb"]
@@ -28,8 +28,8 @@ def test_a_result_has_these_fields() -> None:
 def test_the_list_says_what_each_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(NAMES)
-    assert all(f"`{name}`" in line for name, line in zip(NAMES, lines, strict=True))
+    assert [line.split()[0] for line in lines] == list(BENCHES)
+    assert all(f"`{name}`" in line for name, line in zip(BENCHES, lines, strict=True))
 
 
 def test_the_numpy_script_gives_our_answer(tmp_path: Path) -> None:

@@ -82,10 +82,12 @@ def main(kind: str, home: Path) -> dict[str, Any]:
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests
     spark = KINDS[kind]()
-    ship(spark)
-    ship(spark)
     found: dict[str, Any] = {"session": type(spark).__module__}
-    workers = spark.range(0, 4, 1, 4).mapInArrow(whereabouts, "file string, parent long").collect()
+    # Through Connect a session of its own is sent the package: the other runs the compiled kernels that are there.
+    sent = spark.newSession() if kind == "connect" else spark
+    ship(sent)
+    ship(sent)
+    workers = sent.range(0, 4, 1, 4).mapInArrow(whereabouts, "file string, parent long").collect()
     found["files"] = sorted({w.file for w in workers})
     (home / "seen").mkdir()
     readings = hp.read.parquet(str(home / "in"), key="k", time="t", progress=hp.delayed("100ns"))
