@@ -137,7 +137,7 @@ CASES = [
         "coincidence-points",
         data.beats(262, value=alike),
         lambda x: x.zero_crossings().coincidence(3, within=25),
-        lambda x: [(row[0], row[0] + 26) for row in reference.zero_crossings(x, grid(10))],
+        lambda x: [(row[0], row[0] + 25) for row in reference.zero_crossings(x, grid(10))],
         3,
     ),
     trigger("trigger", data.beats(240, value=steps, rows=60), 1.5, 1.0),
