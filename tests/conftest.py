@@ -22,6 +22,7 @@ settings.register_profile("soak", settings.get_profile("here"), max_examples=200
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share the Spark session go first, and to one worker, where several run tests side by side."""
     for item in items:
