@@ -13,7 +13,8 @@ help: ## Show this list
 install: $(STAMP) ## Make the virtual environment
 
 test: $(STAMP) ## Run the tests, without the long ones
-	$(BIN)/pytest -m 'not soak' -n 2 --dist loadgroup
+	$(BIN)/pytest -m 'not soak and not spark' -n 2
+	$(BIN)/pytest -m 'not soak and spark'
 
 soak: $(STAMP) ## Run all tests: the long ones too, and many more examples of every law
 	$(BIN)/pytest --hypothesis-profile=soak --timeout=3600

@@ -22,16 +22,12 @@ settings.register_profile("soak", settings.get_profile("here"), max_examples=200
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the Spark session go first, and to one worker, where several run tests side by side."""
+    """Whatever uses the Spark session says so; the examples in the docstrings of hydrophone.spark can't say it themselves."""
     for item in items:
-        # The examples in the docstrings of hydrophone.spark need Spark, and can't say so themselves.
-        if isinstance(item, pytest.DoctestItem) and item.name.startswith("hydrophone.spark."):
+        documented = isinstance(item, pytest.DoctestItem) and item.name.startswith("hydrophone.spark.")
+        if documented or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(scope="session")
