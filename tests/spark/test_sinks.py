@@ -187,3 +187,17 @@ def test_spark_shows_what_a_task_runs(spark: SparkSession, tmp_path: Path, capsy
         shown = capsys.readouterr().out
         assert f"hydrophone {plan}: signal, sample, fir" in shown
     assert "read parquet:" in shown
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_stream_does_not_replace_the_results_of_another(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    arrive(tmp_path / "in", [pa.table({"k": [1, 1], "t": [0, 10], "v": [1.0, 2.0]})])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    to = getattr(hp.write, form)(str(tmp_path / "out"))
+    options = {"to": to, "trigger": "available", "late": hp.late.drop()}
+    source.start(spark, checkpoint=str(tmp_path / "c1"), **options).wait()
+    before = sorted(p.name for p in (tmp_path / "out" / "batch=0").iterdir())
+    with pytest.raises(hp.ParameterError, match="holds results of another query"):
+        source.start(spark, checkpoint=str(tmp_path / "c2"), **options)
+    assert sorted(p.name for p in (tmp_path / "out" / "batch=0").iterdir()) == before
+    source.start(spark, checkpoint=str(tmp_path / "c1"), **options).wait()

@@ -159,6 +159,22 @@ class Writer:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+def claim(spark: SparkSession, outlets: Iterable[Outlet], query: str) -> None:
+    """Refuse folders with micro-batches of another query, which ours would replace; mark the others as ours."""
+    for outlet in outlets:
+        here = None if outlet.form == "table" else on_this_machine(spark, outlet.folder(0))
+        if here is None:
+            continue
+        mark = here.parent / f"_query-{query}"
+        if not mark.exists() and any(here.parent.glob("batch=*")):
+            raise ParameterError(
+                f"start: {outlet.path} holds results of another query, or of this one with another checkpoint",
+                hint="choose another folder, or start with the checkpoint that belongs to it",
+            )
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+
+
 @dataclass(frozen=True)
 class Drafts:
     """Files that tasks write and the driver moves into place, in folders that readers do not see.

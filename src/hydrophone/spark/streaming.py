@@ -35,6 +35,7 @@ from hydrophone.spark.sinks import (
     Metrics,
     Writer,
     check_cells,
+    claim,
     is_remote,
     observed,
     outlets_of,
@@ -170,6 +171,7 @@ def start(
         _log.info("late rows go to %s", late_path)
     result = emit.schema(root.type, shape)
     outlets = outlets_of(to, result, _instants(root), [f.schema for f in query.feeds], late_path)
+    claim(spark, outlets, note["id"])
     drafts = Drafts.of(spark, outlets, note["id"])
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
     writer = Writer(to, result, outlets, drafts, note["id"])
