@@ -11,7 +11,7 @@ import pytest
 import hydrophone as hp
 from hydrophone.bench import __main__ as bench
 from hydrophone.bench import grouped_batch, lake
-from hydrophone.bench.harness import Case, digest, measure, summary
+from hydrophone.bench.harness import Case, Turns, digest, measure, summary
 from hydrophone.bench.peers import numpy_script
 from hydrophone.bench.registry import BENCHES
 from hydrophone.io.parquet import ParquetData
@@ -55,3 +55,10 @@ def test_files_overlap_as_told(tmp_path: Path, overlap: float) -> None:
         time = hp.read.parquet(file.path, key="sensor", time="time").to_arrow()["time"].to_numpy()
         spans.append((np.ptp(time) / grouped_batch.PERIOD + 1) / (6_400 / lake.FILES))
     assert np.mean(spans) == pytest.approx(overlap, rel=0.05)
+
+
+def test_a_case_may_take_turns_by_itself() -> None:
+    found = {"ours": ([2.0, 1.0, 3.0], (1.0,)), "p": ([4.0, 9.0, 5.0], (1.0,)), "q": ([1.0], (2.0,))}
+    p, q = measure("b", Turns("c", lambda: found))
+    assert (p.peer, p.ours_s, p.peer_s, p.ratio, p.agrees) == ("p", 2.0, 5.0, 2.5, True)
+    assert (q.peer, q.ratio, q.agrees) == ("q", 0.5, False)

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 import hydrophone as hp
 from hydrophone.bench.grouped_batch import processor_seconds
-from hydrophone.bench.harness import Answer, Case, digest
+from hydrophone.bench.harness import Answer, Turns, digest
 from hydrophone.bench.peers import apply_in_pandas_with_state
 
 if TYPE_CHECKING:
@@ -138,19 +138,24 @@ def answer(home: Path, end: int) -> Answer:
     return len(values), float(np.abs(values).sum()), float(np.dot(values, values))
 
 
-def cases(quick: bool) -> Iterator[Case]:
-    """A whole run of a few micro-batches each."""
+def cases(quick: bool) -> Iterator[Turns]:
+    """The same turns as `main` takes: by Spark's clock, micro-batch by micro-batch, after the warm-up."""
     from hydrophone.spark.session import session
 
-    rows, keys, batches = (100_000, 1_000, 3) if quick else (1_000_000, 10_000, 6)
-    spark, shards = session("hydrophone-bench"), os.cpu_count() or 1
+    spark = session("hydrophone-bench", conf={"spark.sql.streaming.pollingDelay": "200ms"})
+    shards = os.cpu_count() or 1
+    starts = {
+        "ours": lambda home: ours(spark, home, shards),
+        "applyInPandasWithState": lambda home: peer(spark, home, shards),
+    }
 
-    def whole(start: Callable[[SparkSession, Path, int], Way]) -> Answer:
-        ((_, numbers),) = run({"way": lambda home: start(spark, home, shards)}, rows, keys, batches).values()
-        return numbers
+    def turns(keys: int, batches: int) -> dict[str, tuple[list[float], Answer]]:
+        found = run(starts, 1_000_000, keys, batches)
+        return {name: ([clock for clock, _ in times], numbers) for name, (times, numbers) in found.items()}
 
-    name = f"segments, {keys} keys, {batches} micro-batches of {rows} rows"
-    yield Case(name, partial(whole, ours), {"applyInPandasWithState": partial(whole, peer)}, runs=1)
+    for keys in (10_000,) if quick else (10_000, 100_000):
+        batches = 8 if quick else 11
+        yield Turns(f"segments, {keys} keys, micro-batches of 1000000 rows", partial(turns, keys, batches))
 
 
 def main() -> None:

@@ -41,6 +41,20 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """A case that takes turns by itself, such as queries that run on and get their micro-batches one after the other.
+
+    Attributes
+    ----------
+    name : what was run
+    run : runs all ways and gives, for "ours" and every peer, the times that count and the answer
+    """
+
+    name: str
+    run: Callable[[], Mapping[str, tuple[Sequence[float], Answer]]]
+
+
+@dataclass(frozen=True)
 class Result:
     """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster)."""
 
@@ -78,8 +92,26 @@ def summary(values: npt.NDArray[np.inexact]) -> Answer:
     return len(size), total, float(np.square(size, out=size).sum())
 
 
-def measure(bench: str, case: Case) -> Iterator[Result]:
+def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
     """Run all ways of a case in turn; a row per peer."""
+    times, digests, peak = _turns(bench, case) if isinstance(case, Turns) else _runs(bench, case)
+    ours = statistics.median(times["ours"])
+    for name in [n for n in times if n != "ours"]:
+        theirs = statistics.median(times[name])
+        yield Result(
+            bench,
+            case.name,
+            round(ours, 4),
+            name,
+            round(theirs, 4),
+            round(theirs / ours, 3),
+            digests["ours"],
+            digests[name],
+            round(peak, 1),
+        )
+
+
+def _runs(bench: str, case: Case) -> tuple[dict[str, list[float]], dict[str, str], float]:
     ways = {"ours": case.ours, **case.peers}
     times: dict[str, list[float]] = {name: [] for name in ways}
     digests: dict[str, str] = {}
@@ -97,20 +129,14 @@ def measure(bench: str, case: Case) -> Iterator[Result]:
             if turn or not case.warm:
                 times[name].append(took)
                 peak = max(peak, memory.megabytes) if name == "ours" else peak
-    ours = statistics.median(times["ours"])
-    for name in case.peers:
-        theirs = statistics.median(times[name])
-        yield Result(
-            bench,
-            case.name,
-            round(ours, 4),
-            name,
-            round(theirs, 4),
-            round(theirs / ours, 3),
-            digests["ours"],
-            digests[name],
-            round(peak, 1),
-        )
+    return times, digests, peak
+
+
+def _turns(bench: str, case: Turns) -> tuple[dict[str, list[float]], dict[str, str], float]:
+    with working(f"{bench}: {case.name}"), Peak() as memory:
+        found = case.run()
+    times = {name: list(took) for name, (took, _) in found.items()}
+    return times, {name: digest(answer) for name, (_, answer) in found.items()}, memory.megabytes
 
 
 class Peak:

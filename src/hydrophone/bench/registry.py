@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 
-from hydrophone.bench.harness import Case
+from hydrophone.bench.harness import Case, Turns
 
 BENCHES = {
     "local_engine": "local_engine:cases",
@@ -23,10 +23,12 @@ BENCHES = {
 """By name the module and the function that makes the cases."""
 
 
-def load(name: str) -> Callable[[bool], Iterator[Case]]:
+def load(name: str) -> Callable[[bool], Iterator[Case | Turns]]:
     """The function that makes a benchmark's cases; benchmarks are imported when they are run, because some need Spark."""
     module, _, function = BENCHES[name].partition(":")
-    found: Callable[[bool], Iterator[Case]] = getattr(importlib.import_module(f"hydrophone.bench.{module}"), function)
+    found: Callable[[bool], Iterator[Case | Turns]] = getattr(
+        importlib.import_module(f"hydrophone.bench.{module}"), function
+    )
     return found
 
 
