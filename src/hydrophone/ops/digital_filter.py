@@ -12,15 +12,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.batch import Batch, Ints, Mask, Segments
+from hydrophone.batch import Batch, Ints, Segments
 from hydrophone.errors import DataError, ParameterError
-from hydrophone.kernel import Kernel, Marks
-from hydrophone.ops.grids import Grids
+from hydrophone.kernel import Kernel
+from hydrophone.ops.recursive import RecursiveKernel
 from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
-from hydrophone.state import Field, SlotArrays
+from hydrophone.state import Field
 from hydrophone.time import MIN_TIME
 
 Array = npt.NDArray[Any]
@@ -122,7 +122,7 @@ class Filter(Node):
         if f.compiled:
             kernel = FilterKernel(f, UniformType(x.key, x.time, x.clock, dtype, x.channels, x.timebase))
             none = np.zeros(0, np.int64)
-            kernel.loop(np.zeros((0, max(x.channels, 1)), dtype), none, none, np.zeros(1, np.int64))
+            kernel.compiled_loop(np.zeros((0, max(x.channels, 1)), dtype), none, none, np.zeros(1, np.int64))
         return UniformType(x.key, x.time, x.clock, dtype, x.channels, x.timebase)
 
     def reach(self, x: UniformType) -> Reach:
@@ -136,53 +136,47 @@ class Filter(Node):
         return FilterKernel(self.operator, self.type)
 
 
-class FilterKernel(Kernel):
+class FilterKernel(RecursiveKernel):
     """The last inputs and outputs of every key and channel."""
 
     def __init__(self, operator: DigitalFilter, out: UniformType) -> None:
-        self.operator, self.out = operator, out
-        self.grids = Grids(out.timebase)
         channels = max(out.channels, 1)
-        self.past = SlotArrays(
+        super().__init__(
+            out,
+            operator.longest,
             x=Field(out.dtype, 0, (channels, operator.forward)),
             y=Field(out.dtype, 0, (channels, operator.backward)),
             seen=Field(np.int64),
-            due=Field(np.int64, MIN_TIME),
         )
+        self.operator = operator
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Filter one batch."""
+        """Filter one batch; with ``drop``, without what lacks inputs."""
         assert isinstance(batch, Segments)
-        if not len(batch):
-            return ()
-        self.past.reserve(len(self.keys))
-        self.grids.learn(batch, len(self.keys))
-        x = batch.values.astype(self.out.dtype, copy=True).reshape(len(batch.values), -1)
-        seen = self._seen(batch)
-        run = self.loop if self.operator.compiled else self._rounds
+        self.memory.reserve(len(self.keys))
+        # Samples without a hole before each run: only the first run of a slot can go on from another batch.
+        seen = np.where(self.memory["due"][batch.slot] == batch.first, self.memory["seen"][batch.slot], 0)
+        for y in super().step(port, batch):
+            assert isinstance(y, Segments)
+            self.memory["seen"][batch.slot] = seen + batch.lengths
+            if self.operator.missing == "drop":
+                lacking = np.maximum(self.operator.forward - 1 - seen, 0)
+                y = y.cut(np.arange(len(y)), np.minimum(y.first + lacking, y.next), y.next)
+            yield y
+
+    def loop(self, x: Array, batch: Segments) -> None:
+        """By the compiled filter, or a sample of every key at a time."""
+        run = self.compiled_loop if self.operator.compiled else self._rounds
         run(x, batch.slot, batch.first, batch.offsets)
-        self.past["seen"][batch.slot] = seen + batch.lengths
-        self.past.touch(batch.slot)
-        y = batch.with_values(x.reshape(batch.values.shape))
-        if self.operator.missing == "drop":
-            y = y.cut(
-                np.arange(len(y)), np.minimum(y.first + np.maximum(self.operator.forward - 1 - seen, 0), y.next), y.next
-            )
-        return (y,)
 
-    def _seen(self, batch: Segments) -> Ints:
-        """Samples without a hole before each run: only the first run of a slot can go on from another batch."""
-        goes_on = self.past["due"][batch.slot] == batch.first
-        return np.where(goes_on, self.past["seen"][batch.slot], 0)
-
-    def loop(self, x: Array, slot: Ints, first: Ints, offsets: Ints) -> None:
+    def compiled_loop(self, x: Array, slot: Ints, first: Ints, offsets: Ints) -> None:
         """In place, by the compiled filter."""
         f = self.operator
         kind: Any = type(f)
         compute, me = compiled(kind), attributes(f)
-        state = self.past["x"], self.past["y"], self.past["due"]
+        state = self.memory["x"], self.memory["y"], self.memory["due"]
         try:
-            _loop(compute, me, x, slot, first, offsets, *state, f.longest, f.backward > 0)
+            _loop(compute, me, x, slot, first, offsets, *state, self.longest, f.backward > 0)
         except Exception as error:
             if not type(error).__module__.startswith("numba"):
                 raise _raised(f, error) from error
@@ -206,7 +200,7 @@ class FilterKernel(Kernel):
             self._round(x, at, slot[run], first[run] + at - offsets[run])
 
     def _round(self, x: Array, at: Ints, slot: Ints, index: Ints) -> None:
-        f, due = self.operator, self.past["due"]
+        f, due = self.operator, self.memory["due"]
         known = due[slot] != MIN_TIME
         gap = np.where(known, index - np.where(known, due[slot], 0), 0)
         self._rest(slot[gap > f.longest])
@@ -219,7 +213,7 @@ class FilterKernel(Kernel):
 
     def _advance(self, slot: Ints, value: Array) -> Array:
         """One more input for these slots: what the filter gives."""
-        f, past = self.operator, self.past
+        f, past = self.operator, self.memory
         xs, ys = past["x"][slot], past["y"][slot]
         xs = np.concatenate([xs[:, :, 1:], value[:, :, None]], axis=2)
         rows = len(slot) * value.shape[1]
@@ -241,14 +235,8 @@ class FilterKernel(Kernel):
         return y
 
     def _rest(self, slot: Ints) -> None:
-        self.past["x"][slot] = 0
-        self.past["y"][slot] = 0
-
-    def idle(self, marks: Marks) -> Mask:
-        """Keys whose next sample will be a start."""
-        self.past.reserve(len(self.keys))
-        due = self.past["due"][: len(self.keys)]
-        return self.grids.passed(np.where(due == MIN_TIME, due, due + self.operator.longest), marks[0])
+        self.memory["x"][slot] = 0
+        self.memory["y"][slot] = 0
 
 
 @functools.lru_cache(maxsize=64)

@@ -16,10 +16,11 @@ from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
+from hydrophone.ops.recursive import RecursiveKernel
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
-from hydrophone.state import Field, SlotArrays
+from hydrophone.state import Field
 from hydrophone.time import MIN_TIME
 
 
@@ -193,42 +194,26 @@ def settle(sections: npt.NDArray[np.float64]) -> int:
     return int(np.flatnonzero(response > 2.0**-60 * response.max())[-1]) + 1
 
 
-class FeedbackKernel(Kernel):
+class FeedbackKernel(RecursiveKernel):
     """The state of every section per key; a compiled loop over the runs, so that each key costs only its samples.
 
     Sections are rows of six coefficients, or (three dimensions) pairs of numerator and denominator of any order.
     """
 
     def __init__(self, sections: npt.NDArray[Any], settle: int, missing: Missing, out: UniformType) -> None:
-        self.sections, self.settle, self.missing, self.out = sections, settle, missing, out
-        self.grids = Grids(out.timebase)
         channels, order = max(out.channels, 1), sections.shape[2] - 1 if sections.ndim == 3 else 2
-        self.memory = SlotArrays(
+        super().__init__(
+            out,
+            longest=settle if missing is Missing.ZERO else 0,
             z=Field(out.dtype, 0, (channels, len(sections), order)),
             sick=Field(np.int64, 0, (channels,)),
-            due=Field(np.int64, MIN_TIME),
         )
+        self.sections, self.settle = sections, settle
 
-    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Filter one batch."""
-        assert isinstance(batch, Segments)
-        if not len(batch):
-            return ()
-        self.memory.reserve(len(self.keys))
-        self.grids.learn(batch, len(self.keys))
-        x = batch.values.astype(self.out.dtype, copy=True).reshape(len(batch.values), -1)
-        longest = self.settle if self.missing is Missing.ZERO else 0
+    def loop(self, x: npt.NDArray[Any], batch: Segments) -> None:
+        """Filter."""
         state = self.memory["z"], self.memory["sick"], self.memory["due"]
-        _sosfilt(x, batch.slot, batch.first, batch.offsets, self.sections, *state, self.settle, longest)
-        self.memory.touch(batch.slot)
-        return (batch.with_values(x.reshape(batch.values.shape)),)
-
-    def idle(self, marks: Marks) -> Mask:
-        """Keys whose filter has come to rest."""
-        self.memory.reserve(len(self.keys))
-        due = self.memory["due"][: len(self.keys)]
-        beyond = self.settle if self.missing is Missing.ZERO else 0
-        return self.grids.passed(np.where(due == MIN_TIME, due, due + beyond), marks[0])
+        _sosfilt(x, batch.slot, batch.first, batch.offsets, self.sections, *state, self.settle, self.longest)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -361,33 +346,18 @@ def settle_ema(alpha: float) -> int:
     return 0 if alpha == 1 else min(math.ceil(-60 * math.log(2) / math.log1p(-alpha)), LONGEST_SETTLE)
 
 
-class EmaKernel(Kernel):
+class EmaKernel(RecursiveKernel):
     """The average of every key and channel, and the index that is due after the last sample in it."""
 
     def __init__(self, alpha: float, longest: int, out: UniformType) -> None:
-        self.alpha, self.longest, self.out = alpha, longest, out
-        self.grids = Grids(out.timebase)
         channels = (max(out.channels, 1),)
-        self.memory = SlotArrays(mean=Field(out.dtype, 0, channels), due=Field(np.int64, MIN_TIME, channels))
+        super().__init__(out, longest, mean=Field(out.dtype, 0, channels), due=Field(np.int64, MIN_TIME, channels))
+        self.alpha = alpha
 
-    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Average one batch."""
-        assert isinstance(batch, Segments)
-        if not len(batch):
-            return ()
-        self.memory.reserve(len(self.keys))
-        self.grids.learn(batch, len(self.keys))
-        x = batch.values.astype(self.out.dtype, copy=True).reshape(len(batch.values), -1)
+    def loop(self, x: npt.NDArray[Any], batch: Segments) -> None:
+        """Average."""
         state = self.memory["mean"], self.memory["due"]
         _ema(x, batch.slot, batch.first, batch.offsets, self.alpha, *state, self.longest)
-        self.memory.touch(batch.slot)
-        return (batch.with_values(x.reshape(batch.values.shape)),)
-
-    def idle(self, marks: Marks) -> Mask:
-        """Keys whose next sample will be a start."""
-        self.memory.reserve(len(self.keys))
-        due = self.memory["due"][: len(self.keys)].max(axis=1)
-        return self.grids.passed(np.where(due == MIN_TIME, due, due + self.longest), marks[0])
 
 
 @numba.njit(cache=True, nogil=True)

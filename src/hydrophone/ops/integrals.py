@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
-from hydrophone.batch import Batch, Mask, Segments
+from hydrophone.batch import Segments
 from hydrophone.errors import ParameterError
-from hydrophone.kernel import Kernel, Marks
-from hydrophone.ops.grids import Grids
+from hydrophone.kernel import Kernel
+from hydrophone.ops.recursive import RecursiveKernel
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType
-from hydrophone.state import Field, SlotArrays
+from hydrophone.state import Field
 from hydrophone.time import MIN_TIME
 
 RULES = ("trapezoid", "rectangle")
@@ -62,40 +62,27 @@ class Integrate(Node):
         return IntegrateKernel(self.every, self.rule == "trapezoid", self.type)
 
 
-class IntegrateKernel(Kernel):
+class IntegrateKernel(RecursiveKernel):
     """Per key and channel the sum since the last reset in two parts, and the sample before."""
 
     def __init__(self, every: int | None, trapezoid: bool, out: UniformType) -> None:
-        self.every, self.trapezoid, self.out = every, trapezoid, out
-        self.grids = Grids(out.timebase)
         channels = (max(out.channels, 1),)
-        self.memory = SlotArrays(
+        super().__init__(
+            out,
+            longest=0,
             sum=Field(out.dtype, 0, channels),
             rest=Field(out.dtype, 0, channels),
             last=Field(out.dtype, np.nan, channels),
-            due=Field(np.int64, MIN_TIME),
             share=Field(np.int64, MIN_TIME),
         )
+        self.every, self.trapezoid = every, trapezoid
 
-    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Add up one batch."""
-        assert isinstance(batch, Segments)
-        if not len(batch):
-            return ()
-        self.memory.reserve(len(self.keys))
-        self.grids.learn(batch, len(self.keys))
-        x = batch.values.astype(self.out.dtype, copy=True).reshape(len(batch.values), -1)
+    def loop(self, x: npt.NDArray[Any], batch: Segments) -> None:
+        """Add up."""
         share = np.zeros(len(x), np.int64) if self.every is None else batch.sample_time // self.every
         num, den, _ = batch.base.rows(batch.slot)
         state = (self.memory[n] for n in ("sum", "rest", "last", "due", "share"))
         _integrate(x, batch.slot, batch.first, batch.offsets, share, num / den / 1e9, self.trapezoid, *state)
-        self.memory.touch(batch.slot)
-        return (batch.with_values(x.reshape(batch.values.shape)),)
-
-    def idle(self, marks: Marks) -> Mask:
-        """Keys that have missed a sample."""
-        self.memory.reserve(len(self.keys))
-        return self.grids.passed(self.memory["due"][: len(self.keys)], marks[0])
 
 
 @numba.njit(cache=True, nogil=True)
