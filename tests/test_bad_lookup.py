@@ -70,3 +70,10 @@ def test_any_table_will_do(tmp_path: Path) -> None:
 def test_null_finds_nothing() -> None:
     rooms = pa.table({"v": [None, 2.0], "room": ["nowhere", "attic"]})
     assert readings().lookup(rooms, on="v").to_arrow()["room"].to_pylist() == ["attic"]
+
+
+def test_a_row_without_an_end_holds_until_the_next() -> None:
+    rooms = versioned(s=[0, 5], u=[None, 20])
+    times = pa.table({"k": ["a"] * 4, "t": [0, 4, 5, 25], "v": [1.0] * 4})
+    found = hp.from_arrow(times, key="k", time="t").lookup(rooms, on="k", since="s", until="u", how="left")
+    assert found.to_arrow().sort_by("t")["room"].to_pylist() == ["hall", "hall", "attic", None]

@@ -137,25 +137,15 @@ class DataError(HydrophoneError):
     """
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def located(function: Callable[P, R]) -> Callable[P, R]:
-    """A public function whose errors say the user's line.
-
-    Examples
-    --------
-    >>> def halve(n):
-    ...     raise ParameterError(f"halve: {n} is odd")
-    >>> exec(compile("halve(3)", "pipeline.py", "exec"), {"halve": located(halve)})
-    Traceback (most recent call last):
-    hydrophone.errors.ParameterError: halve: 3 is odd
-      at pipeline.py:1
-    """
+def located(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A public function whose errors say the user's line."""
 
     @functools.wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
         except HydrophoneError as error:
@@ -174,12 +164,6 @@ def user_line() -> str | None:
     -------
     str or None
         ``"pipeline.py:14"`` (the file without its folders), or None when every frame is the package's own.
-
-    Examples
-    --------
-    >>> exec(compile("line = user_line()", "pipeline.py", "exec"), scope := {"user_line": user_line})
-    >>> scope["line"]
-    'pipeline.py:1'
     """
     frame = sys._getframe(1)
     while frame is not None and _is_inside(frame.f_globals.get("__name__", "")):

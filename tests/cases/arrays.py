@@ -26,12 +26,12 @@ from hydrophone.ops.arrays import (
     TopK,
     TrimPeak,
 )
+from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.rolling import Rolling, Statistic
 from hydrophone.ops.unwindow import Unwindow
 from hydrophone.ops.window_operator import Apply
-from hydrophone.ops.windows import OverlapAdd
 
 _SUMS = "sums in another order than NumPy's"
 _UPDATES = "answers follow from each other until the next recomputation"

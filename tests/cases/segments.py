@@ -16,8 +16,9 @@ from tests.cases.table import Case, Row, Source
 from hydrophone.ops.arithmetic import Combine, Scalar
 from hydrophone.ops.filters import Fir, Sos
 from hydrophone.ops.intervals import Above
+from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.place import Place
-from hydrophone.ops.windows import OverlapAdd, Window
+from hydrophone.ops.windows import Window
 
 GRIDS = {
     "a": oracles.Grid(Fraction(10), 3),

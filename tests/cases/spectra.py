@@ -15,10 +15,11 @@ from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 from hydrophone.ops.averages import Average, EmaWindows
 from hydrophone.ops.bands import MelBands, OctaveBands
 from hydrophone.ops.frequency import ShiftFrequency
+from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.sliding_dft import SlidingDft
-from hydrophone.ops.windows import OverlapAdd, Rfft
+from hydrophone.ops.windows import Rfft
 
 _FFT = "another FFT than SciPy's, or another length of its batches"
 SECOND = 10**9

@@ -24,7 +24,7 @@ from tests.cases.data import beats
 import hydrophone as hp
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.ops.aggregates import Aggregate
-from hydrophone.ops.functions import Clock
+from hydrophone.ops.functions import TimeScale
 from hydrophone.ops.lookup import Reference
 from hydrophone.ops.sampling import Fill
 from hydrophone.plan.explain import STAGES
@@ -85,7 +85,7 @@ def another(value: Any) -> Any:
             return kind()
     if isinstance(value, Reference):
         return Reference(value.table.append_column("another", pa.nulls(len(value.table))))
-    if isinstance(value, Clock):
+    if isinstance(value, TimeScale):
         return dataclasses.replace(value, origin=value.origin + 1)
     if isinstance(value, hp.Timebase):
         return dataclasses.replace(value, origin=value.origin + 1)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import Case, Source, filters, sampling, signals, streams, windows
+from tests.laws import random_relations
 from tests.laws.harness import EXAMPLES, Manner, Run, manners, sources_of
 from tests.laws.test_runs import RESTARTS
 from tests.laws.test_slices import bounded, edges, run_slices
@@ -61,6 +62,11 @@ def a_sos(draw: st.DrawFn) -> Case:
     )
 
 
+def an_ema(draw: st.DrawFn) -> Case:
+    alpha, missing = draw(st.sampled_from([1.0, 0.75, 0.5])), draw(st.sampled_from(["fade", "reset"]))
+    return filters.ema("ema", draw(beats()), alpha, missing, period=draw(small(1, 3)))
+
+
 def a_sample(draw: st.DrawFn) -> Case:
     fill, gap = draw(st.sampled_from([None, "last", "linear"])), draw(st.none() | small(1, 12))
     return sampling.case("sample", draw(beats()), draw(small(1, 5)), fill=fill, gap=gap, origin=draw(small(-3, 3)))
@@ -86,7 +92,18 @@ def a_band(draw: st.DrawFn) -> Case:
     return streams.band("band", draw(beats()), draw(beats()), before, draw(small(-before, 9)))
 
 
-MAKERS: list[Callable[[Any], Case]] = [a_window, a_fir, a_sos, a_sample, an_above, a_combine, a_tumble, a_band]
+MAKERS: list[Callable[[Any], Case]] = [
+    a_window,
+    a_fir,
+    a_sos,
+    an_ema,
+    a_sample,
+    an_above,
+    a_combine,
+    a_tumble,
+    a_band,
+    *random_relations.MAKERS,
+]
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)

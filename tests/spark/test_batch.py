@@ -281,3 +281,10 @@ def test_instants_between_microseconds_are_refused_by_the_task(spark: SparkSessi
     stamped = pa.table({"time": pa.array([1500], pa.timestamp("ns")), "value": [1.0]})
     with pytest.raises(Exception, match="DataError: to_spark: a value of 'time' does not fit"):
         hp.from_arrow(stamped, time="time").to_spark(spark).collect()
+
+
+def test_a_table_of_sparks_can_be_looked_up(spark: SparkSession) -> None:
+    rooms = spark.createDataFrame([("a", "hall"), ("b", "attic")], "k string, room string")
+    readings = hp.from_arrow(pa.table({"k": ["b", "a"], "t": [0, 0], "v": [1.0, 2.0]}), key="k", time="t")
+    found = readings.lookup(rooms, on="k").to_spark(spark).orderBy("k").collect()
+    assert [(r.k, r.room) for r in found] == [("a", "hall"), ("b", "attic")]

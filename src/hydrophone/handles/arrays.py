@@ -21,11 +21,12 @@ from hydrophone.ops.arrays import (
     TopK,
     TrimPeak,
 )
+from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.tapers import taper
 from hydrophone.ops.unwindow import Unwindow
 from hydrophone.ops.window_operator import Apply, WindowOperator
-from hydrophone.ops.windows import MapWindows, OverlapAdd, Window
+from hydrophone.ops.windows import MapWindows, Window
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.errors import located
-from hydrophone.ops.functions import Clock, SampleFunction
+from hydrophone.ops.functions import SampleFunction, TimeScale
 from hydrophone.time import Duration, Instant, Timebase, instant, period
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class FunctionSignal:
     stream: Stream
     functions: Functions
     by: str | None
-    clock: Clock
+    clock: TimeScale
     dtype: str
 
     def select(self, function: Functions, *, by: str | None = None) -> FunctionSignal:

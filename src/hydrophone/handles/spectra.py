@@ -15,11 +15,11 @@ from hydrophone.ops.arrays import Multiply
 from hydrophone.ops.averages import Average, EmaWindows
 from hydrophone.ops.bands import MelBands, OctaveBands, rate_of
 from hydrophone.ops.frequency import ShiftFrequency, exact_cycles
+from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.rolling import Rolling
 from hydrophone.ops.sliding_dft import SlidingDft
 from hydrophone.ops.tapers import dual, one_sided, taper
-from hydrophone.ops.windows import OverlapAdd
 from hydrophone.time import Duration, duration, period
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hydrophone.handles.lifetimes import Lifetimes
 from hydrophone.handles.relations import Relations
 from hydrophone.handles.tables import Tables
 from hydrophone.handles.timewindows import TimeWindows
-from hydrophone.ops.functions import Clock
+from hydrophone.ops.functions import TimeScale
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.ops.signals import ToSignal
@@ -81,5 +81,5 @@ class Stream(
                 raise ParameterError(
                     "signal: several functions need by=, the column that says which one; one needs none"
                 )
-            return FunctionSignal(self, value[0], by, Clock.of(unit, origin), str(np.dtype(dtype)))
+            return FunctionSignal(self, value[0], by, TimeScale.of(unit, origin), str(np.dtype(dtype)))
         return self._then(ToSignal, value=value, ties=ties)

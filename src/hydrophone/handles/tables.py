@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from hydrophone.engine.ingest import instants
 from hydrophone.errors import ParameterError
@@ -67,8 +67,8 @@ class Tables(Query):
         kept = [n for n in rows.column_names if n not in (since, until) and (columns is None or n in columns)]
         theirs = list(pairs.values())
         held = rows.select(theirs + [n for n in kept if n not in theirs])
-        start, end = _holds(rows, theirs, since, until)
-        held = held.append_column(SINCE, pa.array(start)).append_column(UNTIL, pa.array(end))
+        start, end = _holds(rows, since, until)
+        held = held.append_column(SINCE, start).append_column(UNTIL, end)
         return self._then(Lookup, reference=Reference(held), on=tuple(pairs.items()), how=how)
 
 
@@ -77,48 +77,24 @@ def _arrow(table: Any) -> pa.Table:
     if isinstance(table, str | PathLike):
         path = os.fspath(table)
         return dataset(list_files(path, what="lookup"), path).to_table()
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, ds.Dataset):
-        return table.to_table()
-    for method in ("toArrow", "to_arrow"):
-        if hasattr(table, method):
-            return getattr(table, method)()
-    if hasattr(table, "columns") and hasattr(table, "iloc"):
-        return pa.Table.from_pandas(table, preserve_index=False)
-    raise ParameterError(
-        f"lookup: a {type(table).__name__} is no table", hint="give an Arrow table, a DataFrame or a path"
-    )
+    if hasattr(table, "toArrow"):  # Spark's
+        return table.toArrow()
+    try:
+        return nw.from_native(table, eager_only=True).to_arrow()
+    except TypeError:
+        raise ParameterError(
+            f"lookup: a {type(table).__name__} is no table", hint="give an Arrow table, a DataFrame or a path"
+        ) from None
 
 
-def _holds(table: pa.Table, on: list[str], since: str | None, until: str | None) -> tuple[Any, Any]:
-    """From when to when every row holds."""
+def _holds(table: pa.Table, since: str | None, until: str | None) -> tuple[pa.Array, pa.Array]:
+    """From when to when every row holds; null: until the next one."""
     start = np.full(len(table), MIN_TIME) if since is None else instants(table[since], since)
-    if until is None and since is not None:
-        return start, _until_next(table, on, start)
     if until is None:
-        return start, np.full(len(table), MAX_TIME)
-    open_ = pc.is_null(table[until]).to_numpy()
-    filled = pc.fill_null(table[until], pa.scalar(0, pa.int64()).cast(table[until].type))
-    end = np.where(open_, MAX_TIME, instants(filled, until))
+        return pa.array(start), pa.nulls(len(table), pa.int64())
+    told = pc.is_valid(table[until]).to_numpy()
+    end = np.full(len(table), MAX_TIME)
+    end[told] = instants(table[until].filter(pa.array(told)), until)
     if (end <= start).any():
         raise ParameterError(f"lookup: {int((end <= start).sum())} rows of the table end before they begin")
-    return start, end
-
-
-def _until_next(table: pa.Table, on: list[str], start: Any) -> Any:
-    """Where only the begin is told, a row holds until the next one of the same values."""
-    order = pa.table(
-        [*(table[n] for n in on), pa.array(start), pa.array(np.arange(len(table)))], names=[*on, SINCE, UNTIL]
-    )
-    order = order.sort_by([(n, "ascending") for n in (*on, SINCE)])
-    row, begin = order[UNTIL].to_numpy(), order[SINCE].to_numpy()
-    same = np.ones(max(len(table) - 1, 0), np.bool_)
-    for name in on:
-        column = order[name].combine_chunks()
-        same &= pc.fill_null(pc.equal(column.slice(1), column.slice(0, max(len(column) - 1, 0))), False).to_numpy(
-            zero_copy_only=False
-        )
-    end = np.full(len(table), MAX_TIME)
-    end[row[:-1][same]] = begin[1:][same]
-    return end
+    return pa.array(start), pa.array(end, mask=~told)

@@ -11,7 +11,8 @@ from hydrophone.handles.arrays import Arrays
 from hydrophone.handles.own import OwnIterations
 from hydrophone.handles.reductions import Reductions
 from hydrophone.handles.spectra import WindowSpectra
-from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, OverlapAdd, Rfft
+from hydrophone.ops.overlap_add import OverlapAdd
+from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, Rfft
 from hydrophone.plan.types import WindowedType
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from hydrophone.batch import Batch, Events, Ints, Segments
 from hydrophone.errors import DataError, ParameterError, located
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.ops.arithmetic import OPERATIONS, result_dtype
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.rows import column_values
 from hydrophone.ops.signals import ToSignalKernel
 from hydrophone.plan.node import Node, Order
@@ -25,14 +26,14 @@ Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeScale:
     """How functions see time: as a float, in `unit` nanoseconds after `origin`."""
 
     unit: int = 1_000_000_000
     origin: int = 0
 
     @classmethod
-    def of(cls, unit: str, origin: Instant) -> Clock:
+    def of(cls, unit: str, origin: Instant) -> TimeScale:
         """From a user's words: ``"s"``, ``"ms"``, or any duration."""
         return cls(duration(unit if unit[:1].isdigit() else f"1{unit}"), instant(origin))
 
@@ -94,7 +95,7 @@ class Written(TimeFunction):
     """A function that the user wrote, and the clock that it looks at."""
 
     function: Callable[[Values], Any]
-    clock: Clock
+    clock: TimeScale
     dtype: str = "float64"
 
     def __call__(self, times: Ints) -> Values:
@@ -149,23 +150,17 @@ def function(
     """
     if not callable(function):
         raise ParameterError(f"function: expected a function of time, got {type(function).__name__}")
-    return Written(function, Clock.of(unit, origin), str(np.dtype(dtype)))
+    return Written(function, TimeScale.of(unit, origin), str(np.dtype(dtype)))
 
 
-def called(what: str, function: Callable[..., Any], dtype: np.dtype[Any], times: Values, *more: Any) -> Values:
+def called(what: str, function: Callable[..., Any], dtype: np.dtype[Any], times: Values, *event: Any) -> Values:
     """The values of a user's function, one for every instant; anything else is an error that names it."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    try:
-        with np.errstate(all="ignore"):
-            values = np.asarray(function(times, *more))
-    except Exception as error:
-        raise DataError(
-            f"{what}: {name} raised {type(error).__name__}: {error}", hint="it gets an array of many instants at once"
-        ) from error
+    hint = "it gets an array of many instants at once"
+    values = guarded(what, hint, lambda t: function(t, *event), times, name=name_of(function))
     if values.shape not in (times.shape, ()):
-        raise DataError(f"{what}: {name} gave an array of shape {values.shape} for {len(times)} instants")
+        raise DataError(f"{what}: {name_of(function)} gave an array of shape {values.shape} for {len(times)} instants")
     if not np.can_cast(values.dtype, dtype, "same_kind"):
-        raise DataError(f"{what}: {name} gave {values.dtype}, which is no {dtype}", hint="say dtype=")
+        raise DataError(f"{what}: {name_of(function)} gave {values.dtype}, which is no {dtype}", hint="say dtype=")
     return np.broadcast_to(values, times.shape).astype(dtype, copy=False)
 
 
@@ -228,7 +223,7 @@ class SampleFunction(Node):
     timebase: Timebase
     functions: tuple[tuple[Any, Callable[..., Any]], ...]
     by: str | None
-    clock: Clock
+    clock: TimeScale
     dtype: str
 
     needs = Order.INDEX

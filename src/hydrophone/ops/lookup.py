@@ -17,7 +17,7 @@ from hydrophone.ops.rows import visible, visible_schema
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import search, stable_order
-from hydrophone.time import MIN_TIME, format_instant
+from hydrophone.time import MAX_TIME, MIN_TIME, format_instant
 
 SINCE, UNTIL = "__since", "__until"
 LARGEST = 64 << 20
@@ -26,7 +26,7 @@ LARGEST = 64 << 20
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The rows of a reference table, with int64 columns `SINCE` and `UNTIL` that say when each holds."""
+    """The rows of a reference table, with columns `SINCE` and `UNTIL` in nanoseconds that say when each holds; null: until the next one."""
 
     table: pa.Table
 
@@ -110,17 +110,18 @@ class _Index:
         self.values = [pc.unique(pc.drop_null(table[theirs].combine_chunks())) for _, theirs in node.on]
         code = self.code([table[theirs] for _, theirs in node.on])
         row = np.flatnonzero(code >= 0)
-        since = table[SINCE].to_numpy()[row]
-        order = stable_order(code[row], since)
+        order = stable_order(code[row], table[SINCE].to_numpy()[row])
         row = row if order is None else row[order]
-        self.row, self.known = row, code[row]
-        self.since, self.until = table[SINCE].to_numpy()[row], table[UNTIL].to_numpy()[row]
-        both = (self.known[1:] == self.known[:-1]) & (self.since[1:] < self.until[:-1])
-        if both.any():
-            at = row[1:][both][:1]
-            what = {theirs: table[theirs][int(at[0])].as_py() for _, theirs in node.on}
-            since = self.since[1:][both][0]
-            when = "" if since == MIN_TIME else f" at {format_instant(int(since))}"
+        self.row, self.known, self.since = row, code[row], table[SINCE].to_numpy()[row]
+        self.until = pc.fill_null(table[UNTIL], MAX_TIME).to_numpy()[row]
+        told = pc.is_valid(table[UNTIL]).to_numpy()[row][:-1]
+        # Of rows that follow each other the later one holds; two that begin together, or before one has ended, do not follow.
+        clash = (self.since[1:] == self.since[:-1]) | (told & (self.since[1:] < self.until[:-1]))
+        both = np.flatnonzero((self.known[1:] == self.known[:-1]) & clash)
+        if len(both):
+            at = int(both[0]) + 1
+            what = {theirs: table[theirs][int(row[at])].as_py() for _, theirs in node.on}
+            when = "" if self.since[at] == MIN_TIME else f" at {format_instant(int(self.since[at]))}"
             raise ParameterError(
                 f"lookup: two rows of the table hold for {what}{when}",
                 hint="keep one, or say from when to when each holds: since=, until=",

@@ -155,6 +155,33 @@ class Sample(Node):
         return SampleKernel(self.timebase, self.fill, x, self.type)
 
 
+@dataclass(frozen=True)
+class Beats:
+    """The beats that some events give.
+
+    Attributes
+    ----------
+    events, value : the events and their samples
+    inside, after : the first beat inside each event, and the first after it
+    owed, before : the first beat that is owed before each event, and how many follow it that the fill gives
+    ref, left : the last instant and the value of the event before
+    """
+
+    events: Events
+    value: Values
+    inside: Ints
+    after: Ints
+    owed: Ints
+    before: Ints
+    ref: Ints
+    left: Values
+
+    @property
+    def counts(self) -> Ints:
+        """The beats of every event."""
+        return self.before + self.after - self.inside
+
+
 class SampleKernel(Kernel):
     """Remembers every key's last reference point (the last instant of its last event) and the next beat that it owes."""
 
@@ -193,62 +220,38 @@ class SampleKernel(Kernel):
         else:
             until = np.minimum(inside, self.base.index_from(x.slot, add_time(add_time(ref, self.gap), 1)))
         before = np.where(ref > MIN_TIME, np.maximum(until - owed, 0), 0)
-        plain = isinstance(fill, Hold | Linear)
-        way = self._laid if plain else self._computed
-        out = way(x, value, fill, inside, after, owed, before, ref, left)
+        beats = Beats(x, value, inside, after, owed, before, ref, left)
+        out = self._laid(beats, fill) if isinstance(fill, Hold | Linear) else self._computed(beats, fill)
         self._remember(x, value, after)
         return out
 
-    def _laid(
-        self,
-        x: Events,
-        value: Values,
-        fill: Fill,
-        inside: Ints,
-        after: Ints,
-        owed: Ints,
-        before: Ints,
-        ref: Ints,
-        left: Values,
-    ) -> Segments:
+    def _laid(self, b: Beats, fill: Hold | Linear) -> Segments:
         """The value of the event before the beat, or the line to the one after it: compiled, because most queries begin so."""
-        room = int((before + after - inside).sum())
+        room, width = int(b.counts.sum()), max(self.kind.channels, 1)
         slot, index = np.empty(room, np.int64), np.empty(room, np.int64)
-        width = max(self.kind.channels, 1)
-        out = np.empty((room, width), value.dtype)
+        out = np.empty((room, width), b.value.dtype)
         grid = int(self.base.num[0]), int(self.base.den[0]), int(self.base.origin[0])
-        pair = left.reshape(len(left), width), value.reshape(len(value), width)
-        beats = inside, after, owed, before
-        _lay(x.slot, x.start, ref, *beats, *pair, isinstance(fill, Linear), *grid, slot, index, out)
+        pair = b.left.reshape(-1, width), b.value.reshape(-1, width)
+        given = b.events.slot, b.events.start, b.ref, b.inside, b.after, b.owed, b.before, *pair
+        _lay(*given, isinstance(fill, Linear), *grid, slot, index, out)
         return Segments.of_samples(slot, index, out if self.kind.channels else out[:, 0], self.base)
 
-    def _computed(
-        self,
-        x: Events,
-        value: Values,
-        fill: Fill,
-        inside: Ints,
-        after: Ints,
-        owed: Ints,
-        before: Ints,
-        ref: Ints,
-        left: Values,
-    ) -> Segments:
+    def _computed(self, b: Beats, fill: Fill) -> Segments:
         """The fill's own function, all beats at once."""
-        counts = before + after - inside
+        x, counts = b.events, b.counts
         which, position = np.repeat(np.arange(len(x)), counts), ranges(np.zeros(len(counts), np.int64), counts)
-        between = position < before[which]
-        index = np.where(between, owed[which] + position, inside[which] + position - before[which])
-        out, at = value[which], which[between]
+        between = position < b.before[which]
+        index = np.where(between, b.owed[which] + position, b.inside[which] + position - b.before[which])
+        out, at = b.value[which], which[between]
         when = self.base.instant(x.slot[at], index[between])
         if fill.points > 2:
-            times, values = self._points(x, ref, left)
+            times, values = self._points(x, b.ref, b.left)
             if len(at):
-                out[between] = self._through(fill, when, x.start[at], value[at], times[at], values[at])
+                out[between] = self._through(fill, when, x.start[at], b.value[at], times[at], values[at])
             self._remember_older(x, times, values)
         elif len(at):
-            share = (when - ref[at]) / (x.start[at] - ref[at])
-            out[between] = fill.between(share[:, None] if out.ndim == 2 else share, left[at], value[at])
+            share = (when - b.ref[at]) / (x.start[at] - b.ref[at])
+            out[between] = fill.between(share[:, None] if out.ndim == 2 else share, b.left[at], b.value[at])
         return Segments.of_samples(x.slot[which], index, out, self.base)
 
     def _before(self, x: Events, value: Values) -> tuple[Ints, Values, Ints]:

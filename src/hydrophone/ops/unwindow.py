@@ -10,11 +10,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.batch import Batch, Segments, Windows
+from hydrophone.batch import Batch, Ints, Segments, Windows
 from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.calls import guarded, name_of
-from hydrophone.ops.windows import OverlapAddKernel
+from hydrophone.ops.overlap_add import OverlapAddKernel, leave
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, WindowedType
@@ -75,23 +75,14 @@ class UnwindowKernel(OverlapAddKernel):
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """What no later window can cover."""
-        assert isinstance(batch, Windows)
-        if not len(batch):
-            return ()
-        self.sums.reserve(len(self.keys))
-        self.grids.learn(batch, len(self.keys))
-        most = np.full(len(batch), self.length)
-        same = batch.slot[1:] == batch.slot[:-1]
-        most[1:][same] = np.minimum(batch.last[1:] - batch.last[:-1], self.length)[same]
-        room = int(most.sum())
-        slot, index = np.empty(room, np.int64), np.empty(room, np.int64)
-        value = np.empty((room, self.depth))
-        state, number = self.sums, (batch.last - self.kind.size + 1) // self.kind.hop % self.depth
+        return [self._made(b) for b in super().step(port, batch) if isinstance(b, Segments)]
+
+    def _add(self, batch: Windows, slot: Ints, index: Ints, value: Array) -> int:
+        """Write windows into their columns."""
+        number = (batch.last - self.kind.size + 1) // self.kind.hop % self.depth
         windows = np.ascontiguousarray(batch.values, np.float64)
-        parts = state["sum"], state["last"], state["owed"], slot, index, value
-        count = _collect(batch.slot, batch.last, number, windows, *parts)
-        self.sums.touch(batch.slot)
-        return (self._made(Segments.of_samples(slot[:count], index[:count], value[:count], batch.base)),)
+        state = self.sums["sum"], self.sums["last"], self.sums["owed"]
+        return int(_collect(batch.slot, batch.last, number, windows, *state, slot, index, value))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """What the next window that progress allows cannot cover."""
@@ -136,26 +127,14 @@ def _collect(
     out_value: Any,
 ) -> int:
     """Write windows in order, each into its column; what the next window of the key cannot reach leaves."""
-    length = windows.shape[1]
-    count = 0
+    length, count = windows.shape[1], 0
     for w in range(len(slot)):
-        s, end = slot[w], last[w]
-        rows = table[s]
-        if prior[s] == MIN_TIME:
-            shift = length
-        else:
-            first = prior[s] - length + 1
-            shift = min(end - prior[s], length)
-            for k in range(max(owed[s], first), first + shift):
-                out_slot[count], out_index[count] = s, k
-                out_value[count] = rows[k - first]
-                count += 1
+        rows = table[slot[w]]
+        shift, count = leave(slot[w], last[w], rows, length, prior, owed, count, out_slot, out_index, out_value)
         for i in range(length - shift):
             rows[i] = rows[i + shift]
             rows[i, column[w]] = windows[w, i]
         for i in range(length - shift, length):
             rows[i] = np.nan
             rows[i, column[w]] = windows[w, i]
-        owed[s] = max(owed[s], end - length + 1)
-        prior[s] = end
     return count

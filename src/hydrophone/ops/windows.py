@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
@@ -22,7 +21,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases
+from hydrophone.time import MIN_TIME, Timebases
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -320,134 +319,3 @@ def apply(function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], windows: npt
             hint="it must give one row per window; reduce along axis 1",
         )
     return values
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OverlapAdd(Node):
-    """Lay windows back on the time axis, the last value at the window's instant, and add where they overlap.
-
-    Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
-    """
-
-    gives = Order.INDEX
-    needs = Order.INDEX
-
-    def output_type(self, x: WindowedType) -> UniformType:
-        """Samples again."""
-        return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
-
-    def reach(self, x: WindowedType) -> Reach:
-        """A sample needs all windows that cover it, and these end after it."""
-        return Reach.samples(x.timebase, after=x.length - 1)
-
-    def kernel(self, x: WindowedType) -> Kernel:
-        """Add."""
-        return OverlapAddKernel(x)
-
-
-class OverlapAddKernel(Kernel):
-    """Per key the sums under its last window, and the next index that it owes."""
-
-    def __init__(self, kind: WindowedType) -> None:
-        self.kind, self.length = kind, kind.length
-        self.grids = Grids(kind.timebase)
-        self.sums = SlotArrays(
-            sum=Field(kind.dtype, 0, (kind.length,)), last=Field(np.int64, MIN_TIME), owed=Field(np.int64, MIN_TIME)
-        )
-
-    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """What no later window can cover."""
-        assert isinstance(batch, Windows)
-        if not len(batch):
-            return ()
-        self.sums.reserve(len(self.keys))
-        self.grids.learn(batch, len(self.keys))
-        most = np.full(len(batch), self.length)
-        same = batch.slot[1:] == batch.slot[:-1]
-        most[1:][same] = np.minimum(batch.last[1:] - batch.last[:-1], self.length)[same]
-        room = int(most.sum())
-        index, value, slot = np.empty(room, np.int64), np.empty(room, self.kind.dtype), np.empty(room, np.int64)
-        state = self.sums
-        count = _overlap_add(
-            batch.slot,
-            batch.last,
-            np.ascontiguousarray(batch.values),
-            state["sum"],
-            state["last"],
-            state["owed"],
-            slot,
-            index,
-            value,
-        )
-        self.sums.touch(batch.slot)
-        return (Segments.of_samples(slot[:count], index[:count], value[:count], batch.base),)
-
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
-        """What the next window that progress allows cannot cover."""
-        mark = marks[0]
-        slot = np.flatnonzero(self.sums.used)
-        if not len(slot):
-            return (), self._bound(mark, self.kind.timebase)
-        base, after = self.grids.base, self.sums["last"][slot] + 1
-        # A window that ends a whole length later covers nothing of what is owed: no need to look (or overflow) further.
-        next_end = self._grid(np.clip(base.index_from(slot, np.full(len(slot), mark)), after, after + self.length))
-        start, stop = self.sums["owed"][slot], np.minimum(next_end - self.length + 1, after)
-        ripe = start < stop
-        slot, start, stop, first = slot[ripe], start[ripe], stop[ripe], (after - self.length)[ripe]
-        batches: tuple[Batch, ...] = ()
-        if len(slot):
-            lengths = stop - start
-            flat = slot * self.length + start - first
-            sums = self.sums["sum"]
-            values = sums.reshape(-1, *sums.shape[2:])[ranges(flat, lengths)]
-            batches = (Segments(slot, start, np.concatenate([[0], np.cumsum(lengths)]), values, base),)
-            self.sums["owed"][slot] = stop
-            self.sums.touch(slot)
-        return batches, self._bound(mark, self.kind.timebase)
-
-    def idle(self, marks: Marks) -> Mask:
-        """Keys that owe nothing."""
-        self.sums.reserve(len(self.keys))
-        last, owed = self.sums["last"][: len(self.keys)], self.sums["owed"][: len(self.keys)]
-        return (last == MIN_TIME) | (owed > last)
-
-    def _grid(self, index: Ints) -> Ints:
-        """The first window end at or after an index."""
-        return index + (self.kind.size - 1 - index) % self.kind.hop
-
-    def _bound(self, mark: int, timebase: Timebase | None) -> int:
-        """No sample before this can still come; where every key has a period of its own that is known at the end only."""
-        if mark in (MIN_TIME, MAX_TIME):
-            return mark
-        if timebase is not None:
-            end = int(self._grid(np.array([timebase.index_from(mark)]))[0])
-            return min(mark, timebase.instant(end - self.length + 1))
-        # The next window may be of a key whose period is not known here, and cover any number of nanoseconds.
-        return MIN_TIME
-
-
-@numba.njit(cache=True, nogil=True)
-def _overlap_add(
-    slot: Any, last: Any, windows: Any, total: Any, prior: Any, owed: Any, out_slot: Any, out_index: Any, out_value: Any
-) -> int:
-    """Add windows in order; what the next window of the key cannot reach leaves."""
-    length = windows.shape[1]
-    count = 0
-    for w in range(len(slot)):
-        s, end = slot[w], last[w]
-        sums = total[s]
-        if prior[s] == MIN_TIME:
-            shift = length
-        else:
-            first = prior[s] - length + 1
-            shift = min(end - prior[s], length)
-            for k in range(max(owed[s], first), first + shift):
-                out_slot[count], out_index[count], out_value[count] = s, k, sums[k - first]
-                count += 1
-        for i in range(length - shift):
-            sums[i] = sums[i + shift] + windows[w, i]
-        for i in range(length - shift, length):
-            sums[i] = windows[w, i]
-        owed[s] = max(owed[s], end - length + 1)
-        prior[s] = end
-    return count

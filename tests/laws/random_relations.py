@@ -1,22 +1,15 @@
-"""Random rows and random parameters of the temporal relations against their oracles, run in any manner and in slices."""
+"""Random rows and random parameters of the temporal relations, for `test_random`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pytest
-from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import Case, Source, lifetimes, ordered, relations, timewindows
-from tests.laws.harness import EXAMPLES, Manner, Run, manners, sources_of
-from tests.laws.test_runs import RESTARTS
-from tests.laws.test_slices import bounded, edges, run_slices
 
 from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
-from hydrophone.plan.lower import lower
 
 VALUES = st.sampled_from([1.5, -2.0, 0.0, -0.0, 7.25, float("nan"), float("inf"), None])
 
@@ -134,15 +127,3 @@ MAKERS: list[Callable[[Any], Case]] = [
     a_top,
     a_reservoir,
 ]
-
-
-@pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)
-@given(data=st.data(), manner=manners(), restart=st.sampled_from(sorted(RESTARTS)))
-@settings(max_examples=EXAMPLES * 3, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_random_relations(maker: Callable[[Any], Case], data: st.DataObject, manner: Manner, restart: str) -> None:
-    case = data.draw(st.composite(maker)(), label=maker.__name__)
-    case.check(case.build().to_arrow())
-    case.check(Run(case, RESTARTS[restart]()).go(manner))
-    if bounded(case):
-        sources = sources_of(case, lower([case.build().node]))
-        case.check(run_slices(case, edges(sources, np.random.default_rng(manner.seed))))

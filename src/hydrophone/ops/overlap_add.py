@@ -1,0 +1,153 @@
+"""Overlap-add: from windows back to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.grids import Grids
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import UniformType, WindowedType
+from hydrophone.runs import ranges
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MAX_TIME, MIN_TIME, Timebase
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OverlapAdd(Node):
+    """Lay windows back on the time axis, the last value at the window's instant, and add where they overlap.
+
+    Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
+    """
+
+    gives = Order.INDEX
+    needs = Order.INDEX
+
+    def output_type(self, x: WindowedType) -> UniformType:
+        """Samples again."""
+        return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
+
+    def reach(self, x: WindowedType) -> Reach:
+        """A sample needs all windows that cover it, and these end after it."""
+        return Reach.samples(x.timebase, after=x.length - 1)
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """Add."""
+        return OverlapAddKernel(x)
+
+
+class OverlapAddKernel(Kernel):
+    """Per key the sums under its last window, and the next index that it owes."""
+
+    def __init__(self, kind: WindowedType) -> None:
+        self.kind, self.length = kind, kind.length
+        self.grids = Grids(kind.timebase)
+        self.sums = SlotArrays(
+            sum=Field(kind.dtype, 0, (kind.length,)), last=Field(np.int64, MIN_TIME), owed=Field(np.int64, MIN_TIME)
+        )
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """What no later window can cover."""
+        assert isinstance(batch, Windows)
+        if not len(batch):
+            return ()
+        self.sums.reserve(len(self.keys))
+        self.grids.learn(batch, len(self.keys))
+        most = np.full(len(batch), self.length)
+        same = batch.slot[1:] == batch.slot[:-1]
+        most[1:][same] = np.minimum(batch.last[1:] - batch.last[:-1], self.length)[same]
+        room, sums = int(most.sum()), self.sums["sum"]
+        slot, index = np.empty(room, np.int64), np.empty(room, np.int64)
+        value = np.empty((room, *sums.shape[2:]), sums.dtype)
+        count = self._add(batch, slot, index, value)
+        self.sums.touch(batch.slot)
+        return (Segments.of_samples(slot[:count], index[:count], value[:count], batch.base),)
+
+    def _add(self, batch: Windows, slot: Ints, index: Ints, value: npt.NDArray[Any]) -> int:
+        """Add windows to the sums of their keys; what leaves is written to the arrays, and counted."""
+        state = self.sums["sum"], self.sums["last"], self.sums["owed"]
+        return int(_overlap_add(batch.slot, batch.last, np.ascontiguousarray(batch.values), *state, slot, index, value))
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """What the next window that progress allows cannot cover."""
+        mark = marks[0]
+        slot = np.flatnonzero(self.sums.used)
+        if not len(slot):
+            return (), self._bound(mark, self.kind.timebase)
+        base, after = self.grids.base, self.sums["last"][slot] + 1
+        # A window that ends a whole length later covers nothing of what is owed: no need to look (or overflow) further.
+        next_end = self._grid(np.clip(base.index_from(slot, np.full(len(slot), mark)), after, after + self.length))
+        start, stop = self.sums["owed"][slot], np.minimum(next_end - self.length + 1, after)
+        ripe = start < stop
+        slot, start, stop, first = slot[ripe], start[ripe], stop[ripe], (after - self.length)[ripe]
+        batches: tuple[Batch, ...] = ()
+        if len(slot):
+            lengths = stop - start
+            flat = slot * self.length + start - first
+            sums = self.sums["sum"]
+            values = sums.reshape(-1, *sums.shape[2:])[ranges(flat, lengths)]
+            batches = (Segments(slot, start, np.concatenate([[0], np.cumsum(lengths)]), values, base),)
+            self.sums["owed"][slot] = stop
+            self.sums.touch(slot)
+        return batches, self._bound(mark, self.kind.timebase)
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys that owe nothing."""
+        self.sums.reserve(len(self.keys))
+        last, owed = self.sums["last"][: len(self.keys)], self.sums["owed"][: len(self.keys)]
+        return (last == MIN_TIME) | (owed > last)
+
+    def _grid(self, index: Ints) -> Ints:
+        """The first window end at or after an index."""
+        return index + (self.kind.size - 1 - index) % self.kind.hop
+
+    def _bound(self, mark: int, timebase: Timebase | None) -> int:
+        """No sample before this can still come; where every key has a period of its own that is known at the end only."""
+        if mark in (MIN_TIME, MAX_TIME):
+            return mark
+        if timebase is not None:
+            end = int(self._grid(np.array([timebase.index_from(mark)]))[0])
+            return min(mark, timebase.instant(end - self.length + 1))
+        # The next window may be of a key whose period is not known here, and cover any number of nanoseconds.
+        return MIN_TIME
+
+
+@numba.njit(cache=True, nogil=True)
+def leave(
+    s: int, end: int, sums: Any, length: int, prior: Any, owed: Any, count: int, slot: Any, index: Any, value: Any
+) -> tuple[int, int]:
+    """Write what a window that ends at `end` cannot reach; gives how far the window moves on, and how many have left."""
+    shift = length
+    if prior[s] != MIN_TIME:
+        first = prior[s] - length + 1
+        shift = min(end - prior[s], length)
+        for k in range(max(owed[s], first), first + shift):
+            slot[count], index[count], value[count] = s, k, sums[k - first]
+            count += 1
+    owed[s] = max(owed[s], end - length + 1)
+    prior[s] = end
+    return shift, count
+
+
+@numba.njit(cache=True, nogil=True)
+def _overlap_add(
+    slot: Any, last: Any, windows: Any, total: Any, prior: Any, owed: Any, out_slot: Any, out_index: Any, out_value: Any
+) -> int:
+    """Add windows in order; what the next window of the key cannot reach leaves."""
+    length, count = windows.shape[1], 0
+    for w in range(len(slot)):
+        sums = total[slot[w]]
+        shift, count = leave(slot[w], last[w], sums, length, prior, owed, count, out_slot, out_index, out_value)
+        for i in range(length - shift):
+            sums[i] = sums[i + shift] + windows[w, i]
+        for i in range(length - shift, length):
+            sums[i] = windows[w, i]
+    return count
