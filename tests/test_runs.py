@@ -86,6 +86,20 @@ def test_stable_order_of_late_rows() -> None:
     check_order(slot, time)
 
 
+@pytest.mark.parametrize("width", [3, 10**9, 2**62], ids=["ties", "samples", "ages"])
+@pytest.mark.parametrize("bend", [1, 30], ids=["even", "bursts"])
+def test_stable_order_of_long_runs(width: int, bend: int) -> None:
+    rng = np.random.default_rng(3)
+    # Both halves of all time: the largest and the smallest are further apart than an int64 says.
+    time = np.trunc(rng.random(5_000) ** bend * width).astype(np.int64) * rng.choice([-1, 1], 5_000)
+    check_order(rng.integers(0, 3, 5_000), time)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_stable_order_of_any_times(times: list[int]) -> None:
+    check_order(np.zeros(len(times), np.int64), np.array(times, np.int64))
+
+
 @pytest.mark.parametrize(
     "convert", [lambda x: x[::2], lambda x: x.astype(np.int32), lambda x: np.broadcast_to(x, len(x))]
 )

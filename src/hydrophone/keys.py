@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numba
 import numpy as np
@@ -251,13 +252,13 @@ def spread(columns: Sequence[pa.Array | pa.ChunkedArray], shards: int, rows: int
     mixed = np.full(rows, np.uint64(0x9E3779B97F4A7C15))
     for column in columns:
         flat = _flat(column, column.type.value_type if pa.types.is_dictionary(column.type) else column.type)
-        mixed = _mix(mixed ^ _hash_column(flat))
-    return (mixed % np.uint64(shards)).astype(np.int64)
+        _mix_in(mixed, _hash_column(flat))
+    return _remainders(mixed, np.uint64(shards))
 
 
 def _hash_column(column: pa.Array) -> npt.NDArray[np.uint64]:
     if pa.types.is_integer(column.type):
-        return _mix(column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).view(np.uint64))
+        return _mix_each(column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).view(np.uint64))
     text = column.cast(pa.large_string() if not pa.types.is_binary(column.type) else pa.large_binary())
     _, offsets, data = text.buffers()
     first = (
@@ -269,11 +270,34 @@ def _hash_column(column: pa.Array) -> npt.NDArray[np.uint64]:
     return _fnv(first, payload)
 
 
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+@numba.njit(cache=True, nogil=True, inline="always")
+def _mix(x: Any) -> Any:
     """The finaliser of splitmix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+@numba.njit(cache=True, nogil=True)
+def _mix_in(mixed: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> None:
+    for i in range(len(mixed)):
+        mixed[i] = _mix(mixed[i] ^ hashes[i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _mix_each(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    out = np.empty_like(numbers)
+    for i in range(len(numbers)):
+        out[i] = _mix(numbers[i])
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _remainders(mixed: npt.NDArray[np.uint64], shards: np.uint64) -> npt.NDArray[np.int64]:
+    out = np.empty(len(mixed), np.int64)
+    for i in range(len(mixed)):
+        out[i] = mixed[i] % shards
+    return out
 
 
 @numba.njit(cache=True, nogil=True)

@@ -17,6 +17,9 @@ Ints = NDArray[np.int64]
 # Counting sort needs an array over all slots; above this many slots per row it no longer pays.
 _SLOTS_PER_ROW = 4
 
+# Rows in one box are sorted by insertion; where more fall into one box, times are too uneven for boxes.
+_ROWS_PER_BOX = 16
+
 
 def ranges(starts: Ints, lengths: Ints) -> Ints:
     """Return ``arange(start, start + length)`` of every run, one after the other.
@@ -178,16 +181,51 @@ def _counting_order(slot, slots):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _sort_times_within_slots(order, slot, time):  # type: ignore[no-untyped-def]
+    slots, times = slot[order], time[order]
+    longest = run = 1
+    for i in range(1, len(slots)):
+        run = run + 1 if slots[i] == slots[i - 1] else 1
+        longest = max(longest, run)
+    boxes, place = np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
     start = 0
     while start < len(order):
-        stop, ordered = start + 1, True
-        while stop < len(order) and slot[order[stop]] == slot[order[start]]:
-            ordered &= time[order[stop - 1]] <= time[order[stop]]
+        stop, ordered, low, high = start + 1, True, times[start], times[start]
+        while stop < len(order) and slots[stop] == slots[start]:
+            ordered &= times[stop - 1] <= times[stop]
+            low, high = min(low, times[stop]), max(high, times[stop])
             stop += 1
         if not ordered:
-            rows = order[start:stop].copy()
-            order[start:stop] = rows[np.argsort(time[rows], kind="mergesort")]
+            _sort_run(order[start:stop], times[start:stop], low, high, boxes, place)
         start = stop
+
+
+@numba.njit(cache=True, nogil=True)
+def _sort_run(order, times, low, high, boxes, place):  # type: ignore[no-untyped-def]
+    """Sort one run in place by as many boxes of equal width as it has rows, which for samples is one row a box."""
+    n = len(order)
+    # Unsigned, because two times may be further apart than a signed number says.
+    scale = n / (np.float64(np.uint64(high) - np.uint64(low)) + 1.0)
+    place[: n + 1] = 0
+    for i in range(n):
+        box = min(int(np.float64(np.uint64(times[i]) - np.uint64(low)) * scale), n - 1)
+        boxes[i] = box
+        place[box + 1] += 1
+    if place[: n + 1].max() > _ROWS_PER_BOX:
+        order[:] = order[np.argsort(times, kind="mergesort")]
+        return
+    for box in range(n):
+        place[box + 1] += place[box]
+    rows, unsorted = order.copy(), times.copy()
+    for i in range(n):
+        to = place[boxes[i]]
+        place[boxes[i]] += 1
+        order[to], times[to] = rows[i], unsorted[i]
+    for i in range(1, n):
+        row, time, j = order[i], times[i], i
+        while j > 0 and times[j - 1] > time:
+            order[j], times[j] = order[j - 1], times[j - 1]
+            j -= 1
+        order[j], times[j] = row, time
 
 
 @numba.njit(cache=True, nogil=True)

@@ -7,7 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
+from pyspark.sql.types import BinaryType, StringType, StructType
+
 T = TypeVar("T")
+
+_PATH, _DATA = StructType().add("path", StringType()), StructType().add("data", BinaryType())
 
 _LIVE: OrderedDict[tuple[str, int], tuple[bytes, Any]] = OrderedDict()
 """Shards that this Python worker ran lately, with the version of their state; checked against Spark's state, never trusted."""
@@ -34,7 +38,8 @@ class ShardState(Generic[T]):
     def __init__(self, handle: Any, owner: str) -> None:
         self.owner = owner
         # One variable for all: every further one costs a round trip in every task.
-        self.blocks = handle.getMapState("blocks", "path string", "data binary")
+        # And types, not their text, which would have to be sent to the JVM to be understood.
+        self.blocks = handle.getMapState("blocks", _PATH, _DATA)
 
     def load(self, shard: int, make: Callable[[Mapping[str, bytes]], T]) -> T:
         """The live object of a shard: as this worker left it, or made from its blocks (none in the first micro-batch)."""
