@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +58,45 @@ def test_files_overlap_as_told(tmp_path: Path, overlap: float) -> None:
     assert np.mean(spans) == pytest.approx(overlap, rel=0.05)
 
 
+def test_ways_of_ours_share_the_peers() -> None:
+    turns: list[str] = []
+
+    def way(name: str, answer: float) -> Callable[[], Sequence[float]]:
+        return lambda: turns.append(name) or (answer,)
+
+    case = Case("one", way("one", 1.0), {"p": way("p", 1.0)}, runs=2, also={"two": way("two", 2.0)})
+    one, two = measure("b", case)
+    assert turns == ["one", "two", "p"] * 3
+    assert (one.case, one.peer, one.agrees) == ("one", "p", True)
+    assert (two.case, two.peer, two.agrees) == ("two", "p", False)
+
+
 def test_a_case_may_take_turns_by_itself() -> None:
     found = {"ours": ([2.0, 1.0, 3.0], (1.0,)), "p": ([4.0, 9.0, 5.0], (1.0,)), "q": ([1.0], (2.0,))}
     p, q = measure("b", Turns("c", lambda: found))
     assert (p.peer, p.ours_s, p.peer_s, p.ratio, p.agrees) == ("p", 2.0, 5.0, 2.5, True)
     assert (q.peer, q.ratio, q.agrees) == ("q", 0.5, False)
+
+
+def test_results_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = Case("c", lambda: (1.0,), {"p": lambda: (1.0,), "q": lambda: (2.0,)}, runs=1)
+    (tmp_path / "results").write_text("\n".join(r.as_json() for r in measure("b", case)) + "\n")
+    assert bench.main(["chart", str(tmp_path / "results"), "--to", str(tmp_path / "chart.png")]) == 0
+    assert "2 bars" in capsys.readouterr().out
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("text", "says"), [("", "no results"), ("ours 3 s\n", "line 1 is no result: 'ours 3 s'")])
+def test_what_is_no_result_is_not_drawn(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "results").write_text(text)
+    with pytest.raises(hp.DataError, match=says):
+        bench.main(["chart", str(tmp_path / "results"), "--to", str(tmp_path / "chart.png")])
+    assert not (tmp_path / "chart.png").exists()
+
+
+def test_a_name_chooses_among_ways_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("slices", lambda: (1.0,), {"p": lambda: (1.0,)}, runs=1, also={"shards": lambda: (1.0,)})
+    monkeypatch.setattr(bench, "load", lambda name: lambda quick: iter([case]))
+    assert bench.main(["run", "local_engine", "--json", "--case", "shards"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["case"] == "shards"

@@ -1,17 +1,19 @@
-"""``hydrophone bench``: list the benchmarks and run them."""
+"""``hydrophone bench``: list the benchmarks, run them, draw what came out."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
+from pathlib import Path
 
+from hydrophone.bench.chart import chart
 from hydrophone.bench.harness import Result, measure
 from hydrophone.bench.registry import BENCHES, describe, load
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """List or run; the exit code is 1 where answers differ."""
+    """List, run or draw; the exit code is 1 where answers differ."""
     parser = argparse.ArgumentParser(prog="hydrophone bench", description=__doc__)
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="the benchmarks")
@@ -20,9 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
     run.add_argument("--json", action="store_true", help="one object per line")
     run.add_argument("--case", default="", metavar="REGEX", help="only the cases that match")
+    drawn = commands.add_parser("chart", help="a picture of what run --json printed")
+    drawn.add_argument("results", type=argparse.FileType(), metavar="RESULTS", help="a file with one object per line")
+    drawn.add_argument("--to", type=Path, default=Path("bench.png"), metavar="PATH", help="default: %(default)s")
     options = parser.parse_args(arguments if arguments is not None else sys.argv[1:])
     if options.command == "run":
         return _run(options)
+    if options.command == "chart":
+        with options.results as lines:
+            print(f"{chart(lines, options.to)} bars in {options.to}")
+        return 0
     for name in BENCHES:
         print(f"{name:20} {describe(name)}")
     return 0
@@ -32,9 +41,11 @@ def _run(options: argparse.Namespace) -> int:
     wrong = 0
     for name in BENCHES if options.name == "all" else [options.name]:
         for case in load(name)(options.quick):
-            if not re.search(options.case, case.name):
+            if not any(re.search(options.case, n) for n in case.names):
                 continue
             for result in measure(name, case):
+                if not re.search(options.case, result.case):
+                    continue
                 print(result.as_json() if options.json else _line(result), flush=True)
                 wrong += not result.agrees
     return 1 if wrong else 0

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hydrophone as hp
-from hydrophone.bench.grouped_batch import processor_seconds
 from hydrophone.bench.harness import Answer, Turns, digest
+from hydrophone.bench.jobs import processor_seconds
 from hydrophone.bench.peers import apply_in_pandas_with_state
 
 if TYPE_CHECKING:

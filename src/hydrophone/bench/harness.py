@@ -9,7 +9,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ class Case:
     ours : runs it our way and gives the numbers that stand for the answer
     peers : the same by the peers' names
     runs : how often each is run; the first run of each is thrown away as a warm-up where `warm` is set
+    also : further ways of ours by the names of their cases, in the same turns and against the same peers
     """
 
     name: str
@@ -38,6 +39,12 @@ class Case:
     peers: Mapping[str, Callable[[], Answer]]
     runs: int = 5
     warm: bool = True
+    also: Mapping[str, Callable[[], Answer]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all ways of ours."""
+        return self.name, *self.also
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,11 @@ class Turns:
 
     name: str
     run: Callable[[], Mapping[str, tuple[Sequence[float], Answer]]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the one way of ours."""
+        return (self.name,)
 
 
 @dataclass(frozen=True)
@@ -92,51 +104,61 @@ def summary(values: npt.NDArray[np.inexact]) -> Answer:
     return len(size), total, float(np.square(size, out=size).sum())
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What the runs of one way took: seconds, the answer, and the largest memory in megabytes."""
+
+    seconds: Sequence[float]
+    digest: str
+    peak: float
+
+
 def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
-    """Run all ways of a case in turn; a row per peer."""
-    times, digests, peak = _turns(bench, case) if isinstance(case, Turns) else _runs(bench, case)
-    ours = statistics.median(times["ours"])
-    for name in [n for n in times if n != "ours"]:
-        theirs = statistics.median(times[name])
-        yield Result(
-            bench,
-            case.name,
-            round(ours, 4),
-            name,
-            round(theirs, 4),
-            round(theirs / ours, 3),
-            digests["ours"],
-            digests[name],
-            round(peak, 1),
-        )
+    """Run all ways of a case in turn; a row for each of ours and every peer."""
+    ours, peers = _turns(bench, case) if isinstance(case, Turns) else _runs(bench, case)
+    for name, mine in ours.items():
+        for peer, other in peers.items():
+            took, theirs = statistics.median(mine.seconds), statistics.median(other.seconds)
+            yield Result(
+                bench,
+                name,
+                round(took, 4),
+                peer,
+                round(theirs, 4),
+                round(theirs / took, 3),
+                mine.digest,
+                other.digest,
+                round(mine.peak, 1),
+            )
 
 
-def _runs(bench: str, case: Case) -> tuple[dict[str, list[float]], dict[str, str], float]:
-    ways = {"ours": case.ours, **case.peers}
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    digests: dict[str, str] = {}
-    peak = 0.0
+def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
+    ours, peers = {case.name: case.ours, **case.also}, case.peers
+    ways = [*ours.items(), *peers.items()]
+    seconds: list[list[float]] = [[] for _ in ways]
+    digests, peaks = [""] * len(ways), [0.0] * len(ways)
     turns = case.runs + (1 if case.warm else 0)
     for turn in range(turns):
-        for number, (name, way) in enumerate(ways.items()):
+        for number, (name, way) in enumerate(ways):
             gc.collect()
             with working(f"{bench}: {case.name}: {name}") as ticker, Peak() as memory:
                 ticker.at(turn * len(ways) + number, turns * len(ways), "runs")
                 start = time.perf_counter()
                 answer = way()
                 took = time.perf_counter() - start
-            digests[name] = digest(answer)
+            digests[number] = digest(answer)
             if turn or not case.warm:
-                times[name].append(took)
-                peak = max(peak, memory.megabytes) if name == "ours" else peak
-    return times, digests, peak
+                seconds[number].append(took)
+                peaks[number] = max(peaks[number], memory.megabytes)
+    taken = {name: Taken(seconds[i], digests[i], peaks[i]) for i, (name, _) in enumerate(ways)}
+    return {n: taken[n] for n in ours}, {n: taken[n] for n in peers}
 
 
-def _turns(bench: str, case: Turns) -> tuple[dict[str, list[float]], dict[str, str], float]:
+def _turns(bench: str, case: Turns) -> tuple[dict[str, Taken], dict[str, Taken]]:
     with working(f"{bench}: {case.name}"), Peak() as memory:
         found = case.run()
-    times = {name: list(took) for name, (took, _) in found.items()}
-    return times, {name: digest(answer) for name, (_, answer) in found.items()}, memory.megabytes
+    taken = {name: Taken(seconds, digest(answer), memory.megabytes) for name, (seconds, answer) in found.items()}
+    return {case.name: taken.pop("ours")}, taken
 
 
 class Peak:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydrophone as hp
-from hydrophone.bench.grouped_batch import PERIOD, TAPS, answer, run, write_lake
+from hydrophone.bench.grouped_batch import PERIOD, TAPS, answer, write_lake
 from hydrophone.bench.harness import Answer, Case
+from hydrophone.bench.jobs import job
 from hydrophone.bench.peers import numpy_script
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def cases(quick: bool) -> Iterator[Case]:
     from hydrophone.spark.session import session
 
     spark = session("hydrophone-bench")
-    rows, runs = (2_000_000, 1) if quick else (40_000_000, 3)
+    rows, runs = (40_000_000, 3) if quick else (200_000_000, 3)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_lake(folder, rows, keys=1)
@@ -41,13 +42,7 @@ def cases(quick: bool) -> Iterator[Case]:
 
         def way(query: str, slices: int) -> Callable[[], Answer]:
             shape = "segments" if query == "fir" else "spectra"
-            known = cache(lambda: answer(frame(query, slices), shape))
-
-            def timed() -> Answer:
-                run(partial(frame, query, slices))
-                return known()
-
-            return timed
+            return job(partial(frame, query, slices), partial(answer, shape=shape))
 
         for query, script in (
             ("fir", partial(numpy_script.fir, folder, TAPS)),

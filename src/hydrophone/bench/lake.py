@@ -6,8 +6,8 @@ An overlap of 1.3 says that a file holds rows of 1.3 times its share of the time
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone as hp
-from hydrophone.bench.grouped_batch import PERIOD, TAPS, answer, run
-from hydrophone.bench.harness import Answer, Case
+from hydrophone.bench.grouped_batch import PERIOD, TAPS, answer
+from hydrophone.bench.harness import Case
+from hydrophone.bench.jobs import job
 from hydrophone.spark import batch
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def cases(quick: bool) -> Iterator[Case]:
     from hydrophone.spark.session import session
 
     spark = session("hydrophone-bench")
-    rows, keys, runs = (1_000_000, 1_000, 1) if quick else (10_000_000, 10_000, 3)
+    rows, keys, runs = (4_000_000, 10_000, 3) if quick else (10_000_000, 10_000, 3)
+    total = partial(answer, shape="segments")
     for overlap in (1.0, 1.3, 10.0):
         with tempfile.TemporaryDirectory() as name:
             write_lake(Path(name), rows, keys, overlap)
@@ -54,15 +56,5 @@ def cases(quick: bool) -> Iterator[Case]:
 
             query = hp.read.parquet(name, key="sensor", time="time").signal("value").sample(PERIOD).fir(TAPS)
             chosen = batch.explain(query.node, spark).splitlines()[0].removeprefix("plan: ")
-            peers = {f"{plan} by force": _timed(partial(frame, plan)) for plan in ("slices", "shards")}
-            yield Case(f"overlap {overlap}: {chosen}", _timed(partial(frame, "auto")), peers, runs)
-
-
-def _timed(way: Callable[[], DataFrame]) -> Callable[[], Answer]:
-    known = cache(lambda: answer(way(), "segments"))
-
-    def timed() -> Answer:
-        run(way)
-        return known()
-
-    return timed
+            peers = {f"{plan} by force": job(partial(frame, plan), total) for plan in ("slices", "shards")}
+            yield Case(f"overlap {overlap}: {chosen}", job(partial(frame, "auto"), total), peers, runs)

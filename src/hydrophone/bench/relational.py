@@ -6,14 +6,15 @@ Spark does these without Python, so that this is the price of a relational step 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydrophone as hp
-from hydrophone.bench.grouped_batch import PERIOD, run, write_lake
+from hydrophone.bench.grouped_batch import PERIOD, write_lake
 from hydrophone.bench.harness import Answer, Case
+from hydrophone.bench.jobs import Way, job
 from hydrophone.bench.peers import spark_sql
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def cases(quick: bool) -> Iterator[Case]:
     from hydrophone.spark.session import session
 
     spark = session("hydrophone-bench")
-    rows, keys, runs = (1_000_000, 1_000, 1) if quick else (20_000_000, 10_000, 3)
+    rows, keys, runs = (10_000_000, 10_000, 3) if quick else (40_000_000, 10_000, 5)
     with tempfile.TemporaryDirectory() as name:
         write_lake(Path(name), rows, keys)
 
@@ -40,7 +41,7 @@ def cases(quick: bool) -> Iterator[Case]:
             return spark.read.parquet(name)
 
         large = hp.col("value") > LEAST
-        pairs: dict[str, tuple[Callable[[], DataFrame], Callable[[], DataFrame], str]] = {
+        pairs: dict[str, tuple[Way, Way, str]] = {
             "where": (
                 lambda: ours().where(large).to_spark(spark),
                 lambda: spark_sql.where(theirs(), LEAST),
@@ -58,20 +59,11 @@ def cases(quick: bool) -> Iterator[Case]:
             ),
         }
         for query, (mine, other, column) in pairs.items():
-            yield Case(f"{query}, {rows} rows", _timed(mine, column), {"Spark SQL": _timed(other, column)}, runs)
+            total = partial(_answer, column=column)
+            yield Case(f"{query}, {rows} rows", job(mine, total), {"Spark SQL": job(other, total)}, runs)
 
 
-def _timed(way: Callable[[], DataFrame], column: str) -> Callable[[], Answer]:
-    known = cache(partial(_answer, way, column))
-
-    def timed() -> Answer:
-        run(way)
-        return known()
-
-    return timed
-
-
-def _answer(way: Callable[[], DataFrame], column: str) -> Answer:
+def _answer(frame: DataFrame, column: str) -> Answer:
     """How many rows, the sum of the column, and the sum of the instants, in seconds."""
-    (row,) = way().selectExpr("count(*)", f"sum({column})", "sum(time / 1e9)").collect()
+    (row,) = frame.selectExpr("count(*)", f"sum({column})", "sum(time / 1e9)").collect()
     return tuple(float(x or 0) for x in row)
