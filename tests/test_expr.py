@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from hydrophone import expr as ex
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.expr import col, lit, when
+from hydrophone.pushdown import arrow_filter, sql_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -245,8 +246,8 @@ def test_a_missing_column_names_the_choices() -> None:
     for call in (
         lambda: ex.evaluate(col("vx") > 1, table),
         lambda: ex.output_type(col("vx") > 1, table.schema),
-        lambda: ex.arrow_filter(col("x") > 1, table.schema, ["vx"]),
-        lambda: ex.sql_filter(col("x") > 1, table.schema, ["vx"]),
+        lambda: arrow_filter(col("x") > 1, table.schema, ["vx"]),
+        lambda: sql_filter(col("x") > 1, table.schema, ["vx"]),
     ):
         with pytest.raises(ParameterError, match="no column 'vx'; this stream has: x, y, vz"):
             call()
@@ -419,7 +420,7 @@ def test_arrow_filter_passes_a_superset(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table, predicate: Predicate, size: int
 ) -> None:
     expr, _ = predicate
-    pushed = ex.arrow_filter(expr, table.schema, ["t"])
+    pushed = arrow_filter(expr, table.schema, ["t"])
     if pushed is None:
         return
     passed = rows_of(table, tmp_path_factory.getbasetemp() / "superset.parquet", pushed, size)
@@ -485,7 +486,7 @@ def answers(table: pa.Table) -> list[tuple[nw.Expr, set[int]]]:
 def test_arrow_filter_on_edge_values(tmp_path: Path, size: int) -> None:
     table = edge_table()
     null_keys = {row for row, k in enumerate(table["k"].to_pylist()) if k is None}
-    pushed = [(e, rows, f) for e, rows in answers(table) if (f := ex.arrow_filter(e, table.schema, ["k"])) is not None]
+    pushed = [(e, rows, f) for e, rows in answers(table) if (f := arrow_filter(e, table.schema, ["k"])) is not None]
     assert len(pushed) > 200
     for expr, expected, condition in pushed:
         assert rows_of(table, tmp_path / "edges.parquet", condition, size) >= expected | null_keys, repr(expr)
@@ -495,7 +496,7 @@ def test_statistics_without_nan_would_lose_rows(tmp_path: Path) -> None:
     table = pa.table({"f": [3.0, NAN]})
     # Why "not equal" on floats is not pushed: the file says that all are 3.0.
     assert rows_of(table, tmp_path / "nan.parquet", ds.field("f") != 3.0, 2) == set()
-    assert ex.arrow_filter(col("f") != 3.0, table.schema) is None
+    assert arrow_filter(col("f") != 3.0, table.schema) is None
     assert ex.keep(col("f") != 3.0, table).tolist() == [False, True]
 
 
@@ -522,14 +523,14 @@ SCHEMA = pa.schema(
     ids=repr,
 )  # fmt: skip
 def test_what_is_doubtful_is_not_pushed(expr: nw.Expr) -> None:
-    assert ex.arrow_filter(expr, SCHEMA) is None
-    assert ex.sql_filter(expr, SCHEMA) is None
+    assert arrow_filter(expr, SCHEMA) is None
+    assert sql_filter(expr, SCHEMA) is None
 
 
 def test_a_doubtful_part_leaves_the_others() -> None:
     expr = (col("i") > 1) & (col("f") != 1.0) & (lit(2) >= col("j")) & True
-    assert ex.sql_filter(expr, SCHEMA, ["b"]) == "(`i` > 1L AND `j` <= 2L) OR `b` IS NULL"
-    assert str(ex.arrow_filter(expr, SCHEMA, ["b"])) == "(((i > 1) and (j <= 2)) or is_null(b, {nan_is_null=false}))"
+    assert sql_filter(expr, SCHEMA, ["b"]) == "(`i` > 1L AND `j` <= 2L) OR `b` IS NULL"
+    assert str(arrow_filter(expr, SCHEMA, ["b"])) == "(((i > 1) and (j <= 2)) or is_null(b, {nan_is_null=false}))"
 
 
 @pytest.mark.parametrize(
@@ -552,7 +553,7 @@ def test_a_doubtful_part_leaves_the_others() -> None:
     ],
 )
 def test_sql(expr: nw.Expr, expected: str) -> None:
-    assert ex.sql_filter(expr, SCHEMA) == f"({expected})"
+    assert sql_filter(expr, SCHEMA) == f"({expected})"
 
 
 def test_sql_is_not_made_where_spark_would_read_something_else() -> None:
@@ -560,16 +561,16 @@ def test_sql_is_not_made_where_spark_would_read_something_else() -> None:
         {"x": pa.int64(), "X": pa.int64(), "${y}": pa.int64(), "": pa.int64(), "s": pa.string(), "z": pa.int64()}
     )
     for name in ("x", "${y}", ""):
-        assert ex.sql_filter(col(name) > 1, schema) is None
-        assert ex.sql_filter(col("z") > 1, schema, [name]) is None
-        assert ex.arrow_filter(col(name) > 1, schema) is not None
+        assert sql_filter(col(name) > 1, schema) is None
+        assert sql_filter(col("z") > 1, schema, [name]) is None
+        assert arrow_filter(col(name) > 1, schema) is not None
     for expr in (col("s") > "a", col("s") != "a"):  # a collation may order and equate otherwise
-        assert ex.sql_filter(expr, schema) is None
+        assert sql_filter(expr, schema) is None
 
 
 @given(strings)
 def test_text_cannot_leave_its_quotes(value: str) -> None:
-    sql = ex.sql_filter(col("s") == value, pa.schema({"s": pa.string()}))
+    sql = sql_filter(col("s") == value, pa.schema({"s": pa.string()}))
     assert sql is not None
     assert sql.count("'") == 2
     assert not set(sql.split("'")[1]) & set('\\${}`"\n;')
@@ -583,7 +584,7 @@ def test_sql_filter_on_edge_values(spark: SparkSession, tmp_path: Path) -> None:
     numbered = table.append_column("row", pa.array(range(len(table)), pa.int64()))
     pq.write_table(numbered, tmp_path / "edges.parquet", row_group_size=1)
     null_keys = {row for row, k in enumerate(table["k"].to_pylist()) if k is None}
-    pushed = [(e, rows, f) for e, rows in answers(table) if (f := ex.sql_filter(e, table.schema, ["k"])) is not None]
+    pushed = [(e, rows, f) for e, rows in answers(table) if (f := sql_filter(e, table.schema, ["k"])) is not None]
     assert len(pushed) > 200
 
     settings = {"spark.sql.session.timeZone": "America/New_York", "spark.sql.parser.escapedStringLiterals": "true"}

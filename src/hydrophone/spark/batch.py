@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from hydrophone.engine import emit
 from hydrophone.errors import ParameterError, PlanError, UnsupportedError
-from hydrophone.expr import sql_filter
 from hydrophone.io.arrow import ArrowData
 from hydrophone.io.parquet import ParquetData
 from hydrophone.ops.keys import KeyBy
@@ -27,6 +26,7 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.reach import reach_of_sources
 from hydrophone.plan.rewrite import filters_on_sources, rewrite
 from hydrophone.plan.source import Source
+from hydrophone.pushdown import sql_filter
 from hydrophone.spark import lake as lakes_
 from hydrophone.spark import narrow
 from hydrophone.spark import slices as slices_

@@ -29,6 +29,7 @@ from hydrophone.ops.snapshots import Snapshot
 from hydrophone.plan.node import Node
 from hydrophone.plan.rewrite import filters_on_sources
 from hydrophone.plan.source import Layout, Source
+from hydrophone.pushdown import arrow_filter
 from hydrophone.spark.wire import packed, unpacked
 from hydrophone.time import MAX_TIME, MIN_TIME
 
@@ -100,7 +101,7 @@ def columns(layout: Layout) -> list[str]:
 
 def condition(layout: Layout, conditions: Sequence[nw.Expr]) -> pc.Expression | None:
     """A filter for the file reader: at least the rows that meet all conditions, and those that are errors."""
-    parts = [expr.arrow_filter(c, layout.schema, [*layout.key, layout.time]) for c in conditions]
+    parts = [arrow_filter(c, layout.schema, [*layout.key, layout.time]) for c in conditions]
     found = [p for p in parts if p is not None]
     if not found:
         return None
