@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hydrophone.columns import take_table
 from hydrophone.errors import DataError
 from hydrophone.runs import gather, ranges
 from hydrophone.sigseg import SigSeg
@@ -82,11 +83,10 @@ class Events:
 
     def select(self, rows: Ints | Mask) -> Self:
         """The rows at these positions, or where the mask is true."""
-        if rows.dtype == np.bool_:
-            rows = np.flatnonzero(rows)
-        end = None if self.end is None else self.end[rows]
-        columns = self.columns.take(pa.array(rows)) if self.columns.num_columns else _bare(len(rows))
-        return replace(self, slot=self.slot[rows], start=self.start[rows], end=end, columns=columns)
+        at: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+        end = None if self.end is None else self.end[at]
+        columns = take_table(self.columns, at) if self.columns.num_columns else _bare(len(at))
+        return replace(self, slot=self.slot[at], start=self.start[at], end=end, columns=columns)
 
     def with_columns(self, columns: pa.Table) -> Self:
         """The same events with another payload."""

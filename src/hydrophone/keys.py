@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.batch import BLOCK, Ints, Mask
+from hydrophone.columns import room, take_all
 from hydrophone.errors import DataError
 
 _LUT_LIMIT = 1 << 24
@@ -72,8 +73,7 @@ class KeyTable:
 
     def columns(self, slot: Ints) -> list[pa.Array]:
         """The key columns of these slots."""
-        rows = pa.array(slot)
-        return [c.take(rows) for c in self._columns]
+        return take_all(self._columns, slot)
 
     def release(self, slots: Ints) -> None:
         """Forget these keys; their slots will be handed out again."""
@@ -126,7 +126,7 @@ class KeyTable:
             self._rebuild(low, high)
         if self._lut is None:
             return self._hashed_integer_slots(column)
-        slot, seen = np.empty(len(key), np.int64), np.zeros(len(self._lut), np.bool_)
+        slot, seen = room(len(key), np.int64), np.zeros(len(self._lut), np.bool_)
         if not _look_up(key, self._lut, self._lut_low, slot, seen):
             new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type, safe=False)
             self._add([new], new)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -176,7 +177,19 @@ class Held(Generic[B]):
 
     def _mark(self, slots: Ints) -> None:
         if len(slots):
-            self._dirty.update(np.flatnonzero(np.bincount(slots // BLOCK)).tolist())
+            self._dirty.update(np.flatnonzero(_touched(slots, int(slots.max()) // BLOCK + 1)).tolist())
+
+
+@numba.njit(cache=True, nogil=True)
+def _touched(slots, blocks):  # type: ignore[no-untyped-def]
+    touched = np.zeros(blocks, np.bool_)
+    left = blocks
+    for slot in slots:
+        left -= not touched[slot // BLOCK]
+        touched[slot // BLOCK] = True
+        if not left:
+            break
+    return touched
 
 
 State = SlotArrays | Held[Any]

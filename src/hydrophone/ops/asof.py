@@ -6,17 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.batch import Batch, Events, Ints, Mask
+from hydrophone.batch import Batch, Events, Ints
+from hydrophone.columns import take_all
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.joins import free_name
 from hydrophone.ops.overlaps import by_time
-from hydrophone.ops.place import in_order
+from hydrophone.ops.place import in_order, untie
 from hydrophone.ops.sets import same_key
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -109,15 +111,12 @@ class AsofJoinKernel(Kernel):
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """Answer for the left events whose match is known."""
         held, right = self.left.all(), self.right.all()
-        if right is not None:
-            right = in_order(right)
-            self.right.replace(right, np.zeros(0, np.int64))
         out: list[Batch] = []
         if held is not None:
             ahead = 0 if self.direction == "backward" else self.tolerance
             ready = add_time(held.start, ahead) < marks[1] if marks[1] < MAX_TIME else np.ones(len(held), np.bool_)
             if ready.any():
-                out.append(self._joined(by_time(self.left.take(ready)), right))
+                out.append(self._joined(self.left.take(ready), right))
         waiting = self.left.all()
         if right is not None:
             self._forget(right, waiting, marks[0])
@@ -128,30 +127,20 @@ class AsofJoinKernel(Kernel):
         if right is None:
             blank = [pa.nulls(len(left), f.type) for f in list(self.out.columns)[names:]]
             return left.with_columns(pa.table([*left.columns.columns, *blank], schema=self.out.columns))
-        back = search(right.slot, right.start, left.slot, left.start, "right") - 1
-        ahead = search(right.slot, right.start, left.slot, left.start, "left")
-        far_back, far_ahead = self._distance(left, right, back), self._distance(left, right, ahead)
+        left, right, back, ahead = neighbours(left, right, self.direction, len(self.keys), self.tolerance)
         if self.direction == "interpolated":
-            columns = self._between(left, right, back, ahead, (far_back >= 0) & (far_ahead >= 0))
+            columns = self._between(left, right, back, ahead)
         else:
-            forward = self.direction == "forward" or (
-                (far_ahead >= 0) & ((far_back < 0) | (far_ahead < far_back)) & (self.direction == "nearest")
-            )
-            row, far = np.where(forward, ahead, back), np.where(forward, far_ahead, far_back)
-            found = pa.array(np.where(far >= 0, row, 0), mask=far < 0)
+            found = {"backward": back, "forward": ahead}.get(self.direction)
+            if found is None:
+                found = _nearer(left.start, right.start, back, ahead)
             stamp = pa.array(right.start).cast(self.out.columns.field(names).type)
-            columns = [c.take(found) for c in (stamp, *right.columns.columns)]
+            columns = take_all([stamp, *right.columns.columns], found)
         return left.with_columns(pa.table([*left.columns.columns, *columns], schema=self.out.columns))
 
-    def _distance(self, left: Events, right: Events, row: Ints) -> Ints:
-        """How far the right events lie; -1 where there is none within the tolerance."""
-        at = np.clip(row, 0, len(right) - 1)
-        far = np.abs(right.start[at] - left.start)
-        good = (row == at) & (right.slot[at] == left.slot) & (far <= self.tolerance)
-        return np.where(good, far, -1)
-
-    def _between(self, left: Events, right: Events, back: Ints, ahead: Ints, both: Mask) -> list[pa.Array]:
+    def _between(self, left: Events, right: Events, back: Ints, ahead: Ints) -> list[pa.Array]:
         """Values on the straight lines; at the very time of an event its own."""
+        both = (back >= 0) & (ahead >= 0)
         low, high = np.where(both, back, 0), np.where(both, ahead, 0)
         exact = both & (right.start[low] == left.start)
         high = np.where(exact, low, high)
@@ -173,10 +162,142 @@ class AsofJoinKernel(Kernel):
         lowest = np.full(len(self.keys), mark)
         if waiting is not None:
             np.minimum.at(lowest, waiting.slot, waiting.start)
-        bound = lowest[right.slot]
-        back = 0 if self.direction == "forward" else self.tolerance
-        gone = (bound == MAX_TIME) | (right.start < add_time(bound, -back))
-        later = (right.slot[1:] == right.slot[:-1]) & (right.start[1:] <= bound[1:])
-        gone[:-1] |= later & (right.start[:-1] < bound[:-1])
+        oldest = add_time(lowest, -(0 if self.direction == "forward" else self.tolerance))
+        if mark == MAX_TIME and waiting is None:
+            gone = np.ones(len(right), np.bool_)
+        else:
+            right = in_order(right)
+            self.right.replace(right, np.zeros(0, np.int64))
+            gone = _useless(right.slot, right.start, lowest, oldest)
         if gone.any():
             self.right.take(gone)
+
+
+# --- neighbours in time -------------------------------------------------------------------------------------------------
+
+
+def neighbours(
+    left: Events, right: Events, direction: str, slots: int, tolerance: int
+) -> tuple[Events, Events, Ints, Ints]:
+    """Both sides in some order, and for every left event the rows of the last right one until then and of the first from then on.
+
+    -1 says that there is none within the tolerance; what the direction does not ask for is left out. Where the left side is in the order of
+    time, whatever its keys, one pass over both finds all; otherwise every key is searched.
+    """
+    back = ahead = np.zeros(0, np.int64)
+    if in_time(left.start):
+        right = _untied_in_time(right, slots)
+        sides = (left.slot, left.start, right.slot, right.start)
+        if direction != "forward":
+            back = _last_until(*sides, slots, tolerance)
+        if direction != "backward":
+            ahead = _first_from(*sides, slots, tolerance)
+        return left, right, back, ahead
+    left, right = by_time(left), in_order(right)
+    if direction != "forward":
+        back = search(right.slot, right.start, left.slot, left.start, "right") - 1
+        _check(left.slot, left.start, right.slot, right.start, back, tolerance)
+    if direction != "backward":
+        ahead = search(right.slot, right.start, left.slot, left.start, "left")
+        _check(left.slot, left.start, right.slot, right.start, ahead, tolerance)
+    return left, right, back, ahead
+
+
+def in_time(start: Ints) -> bool:
+    """Whether no row starts before the one in front of it."""
+    return bool(_rises(np.ascontiguousarray(start)))
+
+
+def _untied_in_time(events: Events, slots: int) -> Events:
+    """The rows in the order of time; those of a key that start together in the order of end and columns."""
+    if not in_time(events.start):
+        events = events.select(np.argsort(events.start, kind="stable"))
+    tied = _ties(events.slot, events.start, slots)
+    return untie(events, np.flatnonzero(tied)) if tied.any() else events
+
+
+def _nearer(left: Ints, right: Ints, back: Ints, ahead: Ints) -> Ints:
+    """The nearer of two neighbours, the earlier one where they are equally far."""
+    low, high = right[np.maximum(back, 0)], right[np.maximum(ahead, 0)]
+    return np.where((ahead >= 0) & ((back < 0) | (high - left < left - low)), ahead, back)
+
+
+@numba.njit(cache=True, nogil=True)
+def _rises(start):  # type: ignore[no-untyped-def]
+    for i in range(1, len(start)):  # noqa: SIM110 (compiled)
+        if start[i] < start[i - 1]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _near(low, high, tolerance):  # type: ignore[no-untyped-def]
+    # Times may lie further apart than a signed number holds.
+    return np.uint64(high) - np.uint64(low) <= np.uint64(tolerance)
+
+
+@numba.njit(cache=True, nogil=True)
+def _last_until(slot, start, right_slot, right_start, slots, tolerance):  # type: ignore[no-untyped-def]
+    last = np.full(slots, -1, np.int64)
+    found = np.empty(len(slot), np.int64)
+    j = 0
+    for i in range(len(slot)):
+        while j < len(right_slot) and right_start[j] <= start[i]:
+            last[right_slot[j]] = j
+            j += 1
+        row = last[slot[i]]
+        found[i] = row if row >= 0 and _near(right_start[row], start[i], tolerance) else -1
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _first_from(slot, start, right_slot, right_start, slots, tolerance):  # type: ignore[no-untyped-def]
+    first = np.full(slots, -1, np.int64)
+    found = np.empty(len(slot), np.int64)
+    j = len(right_slot) - 1
+    for i in range(len(slot) - 1, -1, -1):
+        while j >= 0 and right_start[j] >= start[i]:
+            first[right_slot[j]] = j
+            j -= 1
+        row = first[slot[i]]
+        found[i] = row if row >= 0 and _near(start[i], right_start[row], tolerance) else -1
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _check(slot, start, right_slot, right_start, found, tolerance):  # type: ignore[no-untyped-def]
+    """Put -1 where the row is of another key or too far away."""
+    for i in range(len(found)):
+        row = found[i]
+        if row < 0 or row >= len(right_slot) or right_slot[row] != slot[i]:
+            found[i] = -1
+            continue
+        low, high = min(right_start[row], start[i]), max(right_start[row], start[i])
+        if not _near(low, high, tolerance):
+            found[i] = -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _ties(slot, start, slots):  # type: ignore[no-untyped-def]
+    """Rows of one key that start together, of rows in the order of time."""
+    last = np.full(slots, -1, np.int64)
+    tied = np.zeros(len(slot), np.bool_)
+    for i in range(len(slot)):
+        before = last[slot[i]]
+        if before >= 0 and start[before] == start[i]:
+            tied[before] = tied[i] = True
+        last[slot[i]] = i
+    return tied
+
+
+@numba.njit(cache=True, nogil=True)
+def _useless(slot, start, lowest, oldest):  # type: ignore[no-untyped-def]
+    """Rows before `oldest`, and those before `lowest` that a later row of their key replaces; rows of a key come in order."""
+    replaced = np.zeros(len(lowest), np.bool_)
+    gone = np.zeros(len(slot), np.bool_)
+    for i in range(len(slot) - 1, -1, -1):
+        s = slot[i]
+        low = lowest[s]
+        gone[i] = low == MAX_TIME or start[i] < oldest[s] or (replaced[s] and start[i] < low)
+        replaced[s] |= start[i] <= low
+    return gone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,18 +61,21 @@ def in_order(events: Events) -> Events:
     if order is not None:
         events = events.select(order)
     tied = (events.slot[1:] == events.slot[:-1]) & (events.start[1:] == events.start[:-1])
-    return _untie(events, tied) if tied.any() else events
+    if not tied.any():
+        return events
+    return untie(events, np.flatnonzero(np.concatenate([tied, [False]]) | np.concatenate([[False], tied])))
 
 
-def _untie(events: Events, tied: Any) -> Events:
-    touched = np.flatnonzero(np.concatenate([tied, [False]]) | np.concatenate([[False], tied]))
+def untie(events: Events, touched: Ints) -> Events:
+    """The rows in `touched`, which tie with others of these, in the order of end and columns; all others stay in their place."""
     part = events.select(touched)
     columns = {f"c{i}.{j}": k for i, c in enumerate(part.columns.columns) for j, k in enumerate(_sort_keys(c))}
     table = pa.table({"slot": part.slot, "start": part.start, "stop": part.stop, **columns})
     keys = [(name, "ascending") for name in table.column_names]
     rank: Ints = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
+    by_slot = stable_order(part.slot, part.start)
     order = np.arange(len(events))
-    order[touched] = touched[rank]
+    order[touched if by_slot is None else touched[by_slot]] = touched[rank]
     return events.select(order)
 
 

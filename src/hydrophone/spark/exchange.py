@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from hydrophone.columns import take_table
 from hydrophone.keys import spread
 from hydrophone.plan.source import Layout
 from hydrophone.runs import stable_order
@@ -84,7 +85,7 @@ class Packer:
         shard = spread([table[k] for k in self.layout.key], self.shards, len(table))
         order = stable_order(shard, np.zeros(len(shard), np.int64))
         if order is not None:
-            table = table.take(pa.array(order))
+            table = take_table(table, order)
         bounds = np.concatenate([[0], np.cumsum(np.bincount(shard, minlength=self.shards))])
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             piece = table.slice(bounds[number], bounds[number + 1] - bounds[number])

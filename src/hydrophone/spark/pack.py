@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hydrophone.batch import Events, Ints
+from hydrophone.columns import take_table
 from hydrophone.engine.ingest import instants
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import DataError
@@ -210,7 +211,7 @@ def by_shard(
     """One chunk for every shard that gets rows, rows of one shard in the order in which they came."""
     order = order_by_slot(shard)
     edges = np.searchsorted(shard[order], np.arange(len(labels) + 1))
-    table = table.take(pa.array(order)).combine_chunks() if len(labels) > 1 else table
+    table = take_table(table, order) if len(labels) > 1 else table
     for i, label in enumerate(labels):
         part = table.slice(int(edges[i]), int(edges[i + 1] - edges[i]))
         for j, portion in enumerate(portions(part)):

@@ -1,0 +1,42 @@
+"""Both ways to find neighbours in time, the single pass and the search, against each other and against all pairs."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hydrophone.batch import Events
+from hydrophone.ops.asof import in_time, neighbours
+from hydrophone.time import MAX_TIME, MIN_TIME
+
+rows = st.lists(st.tuples(st.integers(0, 2), st.integers(-4, 9) | st.sampled_from([MIN_TIME + 1, MAX_TIME - 1])))
+
+
+def events(pairs: list[tuple[int, int]]) -> Events:
+    slot, start = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Events(slot, start, None, pa.table({"n": np.arange(len(slot))}))
+
+
+@given(rows.filter(bool), rows, st.sampled_from([0, 3, MAX_TIME]))
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_neighbours(direction: str, left: list, right: list, tolerance: int) -> None:
+    for order in (left, sorted(left, key=lambda row: row[1]), sorted(left)):
+        a, b, back, ahead = neighbours(events(order), events(right), direction, 3, tolerance)
+        found = back if direction == "backward" else ahead
+        for slot, start, row in zip(a.slot.tolist(), a.start.tolist(), found.tolist(), strict=True):
+            if direction == "backward":
+                near = [(t, n) for n, (s, t) in enumerate(right) if s == slot and t <= start and start - t <= tolerance]
+                wanted = max(near, default=None)
+            else:
+                near = [(t, n) for n, (s, t) in enumerate(right) if s == slot and t >= start and t - start <= tolerance]
+                wanted = min(near, default=None)
+            assert (wanted is None) == (row < 0)
+            if wanted is not None:
+                assert (int(b.start[row]), b.columns["n"][row].as_py()) == wanted
+
+
+def test_in_time() -> None:
+    assert in_time(np.array([1, 1, 2]))
+    assert in_time(np.array([], np.int64))
+    assert not in_time(np.array([2, 1]))
