@@ -48,15 +48,20 @@ class Turns:
     ----------
     name : what was run
     run : runs all ways and gives, for "ours" and every peer, the times that count and the answer
+    unit : what is measured, where it is not seconds
     """
 
     name: str
     run: Callable[[], Mapping[str, tuple[Sequence[float], Answer]]]
+    unit: str = "s"
 
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster)."""
+    """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster).
+
+    Where `unit` is not "s", `ours_s` and `peer_s` are in that unit; less is better all the same.
+    """
 
     bench: str
     case: str
@@ -67,6 +72,7 @@ class Result:
     ours_digest: str
     peer_digest: str
     ours_peak_mb: float
+    unit: str = "s"
 
     @property
     def agrees(self) -> bool:
@@ -108,6 +114,7 @@ def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
             digests["ours"],
             digests[name],
             round(peak, 1),
+            case.unit if isinstance(case, Turns) else "s",
         )
 
 

@@ -91,15 +91,22 @@ class SortedRuns(Held[Events]):
     SPARE = 0.15
     """The share of a run that may have left before the rest is copied, so that its memory is given back."""
 
+    SMALL = 4096
+    """Runs of fewer rows are put together: a run costs time whenever something leaves."""
+
     def __init__(self) -> None:
         super().__init__(Events)
         self._left: list[int] = []  # rows of each run that have left and still use memory
 
     def add(self, batch: Events) -> None:
         """Hold these rows too."""
-        if len(batch):
-            super().add(_by_time(batch))
-            self._left.append(0)
+        if not len(batch):
+            return
+        if self._parts and len(self._parts[-1]) + len(batch) < self.SMALL:
+            self._left.pop()
+            batch = Events.concat([self._parts.pop(), batch])
+        super().add(_by_time(batch))
+        self._left.append(0)
 
     def load(self, table: object) -> None:
         """Put a block back."""
