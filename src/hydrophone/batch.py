@@ -81,6 +81,12 @@ class Events:
         """End of every lifetime, also of points."""
         return self.start + 1 if self.end is None else self.end
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows; of buffers that are shared with other batches the part that these rows use."""
+        times = self.slot.nbytes + self.start.nbytes + (0 if self.end is None else self.end.nbytes)
+        return times + (self.columns.nbytes if self.columns.num_columns else 0)
+
     def select(self, rows: Ints | Mask) -> Self:
         """The rows at these positions, or where the mask is true."""
         at: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
@@ -152,6 +158,11 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self.slot)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the runs and their samples."""
+        return self.slot.nbytes + self.first.nbytes + self.offsets.nbytes + self.values.nbytes
 
     @property
     def lengths(self) -> Ints:

@@ -49,6 +49,13 @@ class KeyTable:
         """How many keys are known now."""
         return int(self.used.sum())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        arrays = [self.used, self.dirty, self._lookup, *self._columns, *([] if self._lut is None else [self._lut])]
+        shared = self._columns and self._lookup is self._columns[0]
+        return sum(a.nbytes for a in arrays) - (self._lookup.nbytes if shared else 0)
+
     def slots(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Ints:
         """The slot of every row; keys not seen before get a new one."""
         if not self.schema.names:

@@ -83,6 +83,11 @@ class SlotArrays:
         """Which of the first `slots` slots have state."""
         return _padded(self.used, slots)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.used.nbytes + self._dirty.nbytes + sum(a.nbytes for a in self.arrays.values())
+
     def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
         """Every block (or every changed one) as a table; None says that the block is empty now."""
         for block in np.flatnonzero(self._dirty) if changed else range(len(self._dirty)):
@@ -161,6 +166,11 @@ class Held(Generic[B]):
         for part in self._parts:
             mask[part.slot] = True
         return mask
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the held rows take."""
+        return sum(p.nbytes for p in self._parts)
 
     def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
         """Every block (or every changed one) as a table; None says that the block is empty now."""

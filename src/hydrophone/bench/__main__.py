@@ -53,7 +53,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _line(result: Result) -> str:
     note = "" if result.agrees else "   ANSWERS DIFFER"
-    times = f"ours {result.ours_s:8.3f} s   {result.peer:24} {result.peer_s:8.3f} s   x{result.ratio:7.2f}"
+    ours, peers = (f"{value:8.3f} {result.unit}" for value in (result.ours_s, result.peer_s))
+    times = f"ours {ours}   {result.peer:24} {peers}   x{result.ratio:7.2f}"
     return f"{result.bench:14} {result.case:44} {times}{note}"
 
 

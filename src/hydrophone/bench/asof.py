@@ -9,7 +9,7 @@ import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hydrophone as hp
-from hydrophone.bench.grouped_batch import run
 from hydrophone.bench.harness import Answer, Case
+from hydrophone.bench.jobs import job
 from hydrophone.bench.peers import asof_duckdb, asof_pandas, asof_polars, asof_spark_sql
 
 if TYPE_CHECKING:
@@ -124,18 +124,10 @@ def _on_spark(left: int, right: int, runs: int) -> Iterator[Case]:
         def by_hand() -> DataFrame:
             return asof_spark_sql.asof(*(spark.read.parquet(f"{name}/{side}") for side in ("left", "right")))
 
-        def timed(way: Callable[[], DataFrame]) -> Callable[[], Answer]:
-            known = cache(lambda: _spark_answer(way(), names))
-
-            def once() -> Answer:
-                run(way)
-                return known()
-
-            return once
-
-        peers = {"Spark SQL by hand": timed(by_hand)}
+        total = partial(_spark_answer, columns=names)
+        peers = {"Spark SQL by hand": job(by_hand, total)}
         what = f"{left} x {right} rows, 10 columns"
-        yield Case(f"Spark, {what}", timed(partial(ours_there, None)), peers, runs)
+        yield Case(f"Spark, {what}", job(partial(ours_there, None), total), peers, runs)
 
 
 def _spark_answer(frame: DataFrame, columns: Sequence[str]) -> Answer:

@@ -55,10 +55,12 @@ class Turns:
     ----------
     name : what was run
     run : runs all ways and gives, for "ours" and every peer, the times that count and the answer
+    unit : what is measured, where it is not seconds
     """
 
     name: str
     run: Callable[[], Mapping[str, tuple[Sequence[float], Answer]]]
+    unit: str = "s"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,7 +70,10 @@ class Turns:
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster)."""
+    """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster).
+
+    Where `unit` is not "s", `ours_s` and `peer_s` are in that unit; less is better all the same.
+    """
 
     bench: str
     case: str
@@ -79,6 +84,7 @@ class Result:
     ours_digest: str
     peer_digest: str
     ours_peak_mb: float
+    unit: str = "s"
 
     @property
     def agrees(self) -> bool:
@@ -86,8 +92,8 @@ class Result:
         return self.ours_digest == self.peer_digest
 
     def as_json(self) -> str:
-        """One line."""
-        return json.dumps(asdict(self))
+        """One line; seconds go without saying."""
+        return json.dumps({name: value for name, value in asdict(self).items() if (name, value) != ("unit", "s")})
 
 
 def digest(answer: Answer) -> str:
@@ -129,6 +135,7 @@ def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
                 mine.digest,
                 other.digest,
                 round(mine.peak, 1),
+                case.unit if isinstance(case, Turns) else "s",
             )
 
 

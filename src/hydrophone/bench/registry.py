@@ -20,6 +20,12 @@ BENCHES = {
     "trill_q3": "trill:q3",
     "trill_q4": "trill:q4",
     "trill_q5": "trill:q5",
+    "oop_skew": "oop:skew",
+    "oop_tumbling_join": "oop:tumbling_join",
+    "oop_band_join": "oop:band_join",
+    "oop_late_join": "oop:late_join",
+    "oop_sliding": "oop:sliding",
+    "oop_marks": "oop:marks",
 }
 """By name the module and the function that makes the cases."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from hydrophone.batch import Progress, Segments
 from hydrophone.engine import emit
+from hydrophone.engine.in_order import enforce
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import UnsupportedError
@@ -18,6 +19,9 @@ from hydrophone.plan.source import Source
 from hydrophone.progress import Tracker, largest_times
 from hydrophone.sigseg import SigSeg
 from hydrophone.time import MIN_TIME
+
+Order = Literal["any", "enforce"]
+"""Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
 
 
 def run(root: Node, shape: emit.Shape = "rows") -> pa.Table:
@@ -48,37 +52,77 @@ def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
             yield key, batch.sigseg(run)
 
 
-def run_as_it_comes(root: Node, rows: int, late: Late, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
+def run_as_it_comes(
+    root: Node, rows: int, late: Late, shape: emit.Shape = "rows", order: Order = "any"
+) -> Iterator[pa.Table]:
     """The answer in pieces: rows are read so many at a time, in turn from every source, and progress follows each source's promise."""
-    plan = lower([root])
-    pipeline = Pipeline(plan.roots)
-    trackers = [Tracker(s.progress) if s.progress else None for s in plan.sources]
-    kept = [LateRows(late, s.layout.time, s.layout.end) for s in plan.sources]
-    readers = {port: _tables(s, rows) for port, s in enumerate(plan.sources)}
+    live = Live(root, late, order)
+    readers = {port: _tables(s, rows) for port, s in enumerate(live.sources)}
     while readers:
         for port, reader in list(readers.items()):
             table = next(reader, None)
             if table is None:
                 del readers[port]
-                continue
-            tracker = trackers[port]
-            if tracker is not None:
-                # Late rows speak for their source too: it has come so far, whatever becomes of them.
-                seen = largest_times(table, plan.sources[port].layout.time, tracker.policy)
-                table = kept[port].sift(table, tracker.mark)
-                tracker.see(seen)
-            pipeline.rows(port, table)
-        pipeline.advance([_progress(t, port in readers) for port, t in enumerate(trackers)])
-        pipeline.sweep()
-        yield from _pieces(pipeline, plan.roots[0], shape)
-    for source, rows_aside in zip(plan.sources, kept, strict=True):
-        rows_aside.close(source.data.identity)
+                live.end(port)
+            else:
+                live.rows(port, table)
+        live.advance()
+        yield from live.pieces(shape)
+    live.close()
 
 
-def _progress(tracker: Tracker | None, more: bool) -> Progress:
-    if not more:
-        return Progress.end()
-    return Progress(tracker.mark if tracker else MIN_TIME)
+class Live:
+    """A query that takes rows as they come; progress follows the promises of its sources.
+
+    Attributes
+    ----------
+    sources : where rows come from, by the number of their port
+    pipeline : what runs the query
+    """
+
+    def __init__(self, root: Node, late: Late, order: Order = "any") -> None:
+        plan = lower([root])
+        self.sources = plan.sources
+        plan = enforce(plan) if order == "enforce" else plan
+        self.root = plan.roots[0]
+        self.pipeline = Pipeline(plan.roots)
+        self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
+        self._kept = [LateRows(late, s.layout.time, s.layout.end) for s in self.sources]
+        self._ended: set[int] = set()
+
+    def rows(self, port: int, table: pa.Table) -> None:
+        """Take rows of a source."""
+        tracker = self._trackers[port]
+        if tracker is not None:
+            # Late rows speak for their source too: it has come so far, whatever becomes of them.
+            seen = largest_times(table, self.sources[port].layout.time, tracker.policy)
+            table = self._kept[port].sift(table, tracker.mark)
+            tracker.see(seen)
+        self.pipeline.rows(port, table)
+
+    def end(self, port: int) -> None:
+        """A source has no more rows."""
+        self._ended.add(port)
+
+    def advance(self) -> None:
+        """Let the progress of the sources pass through all operators, and forget keys that nothing needs."""
+        self.pipeline.advance([self._progress(port) for port in range(len(self.sources))])
+        self.pipeline.sweep()
+
+    def pieces(self, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
+        """The results since the last call."""
+        return _pieces(self.pipeline, self.root, shape)
+
+    def close(self) -> None:
+        """Say how many rows were late."""
+        for source, kept in zip(self.sources, self._kept, strict=True):
+            kept.close(source.data.identity)
+
+    def _progress(self, port: int) -> Progress:
+        if port in self._ended:
+            return Progress.end()
+        tracker = self._trackers[port]
+        return Progress(tracker.mark if tracker else MIN_TIME)
 
 
 def _tables(source: Source, rows: int | None) -> Iterator[pa.Table]:

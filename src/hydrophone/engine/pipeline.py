@@ -109,6 +109,12 @@ class Pipeline:
 
     # --- state ------------------------------------------------------------------------------------------------------------
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of memory that keys and operators hold; results that were not drained do not count."""
+        held = sum(state.nbytes for kernel in self.kernels.values() for state in kernel.states().values())
+        return held + sum(table.nbytes for table in self.scopes.values())
+
     def sweep(self) -> int:
         """Forget keys that no operator needs any more; give how many. Those of batches that were not drained stay."""
         gone = 0

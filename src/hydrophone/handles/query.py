@@ -149,14 +149,24 @@ class Query:
         else:
             raise ParameterError("save: tables are Spark's", hint="give a session: save(to, spark)")
 
-    def batches(self, rows: int = 65_536, *, late: late.Late | None = None, shape: str = "rows") -> Iterator[pa.Table]:
+    def batches(
+        self,
+        rows: int = 65_536,
+        *,
+        late: late.Late | None = None,
+        shape: str = "rows",
+        order: Literal["any", "enforce"] = "any",
+    ) -> Iterator[pa.Table]:
         """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.
 
-        A late row is an error unless `late` says otherwise.
+        A late row is an error unless `late` says otherwise. ``order="enforce"`` gives the same answer the way of systems that
+        need order: rows are sorted at the sources and merged at unions first. It costs memory and time, and is for comparison.
         """
         if rows < 1:
             raise ParameterError(f"batches: rows must be at least 1, got {rows}")
-        return local.run_as_it_comes(self.node, rows, late or _ERROR, emit.check_shape(self.node.type, shape))
+        if order not in ("any", "enforce"):
+            raise ParameterError(f"batches: order must be 'any' or 'enforce', got {order!r}")
+        return local.run_as_it_comes(self.node, rows, late or _ERROR, emit.check_shape(self.node.type, shape), order)
 
     def start(
         self,
