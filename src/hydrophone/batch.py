@@ -85,7 +85,7 @@ class Events:
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
         end = None if self.end is None else self.end[rows]
-        columns = self.columns.take(pa.array(rows)) if self.columns.num_columns else _bare(len(rows))
+        columns = self.columns.take(pa.array(rows)) if self.columns.num_columns else bare(len(rows))
         return replace(self, slot=self.slot[rows], start=self.start[rows], end=end, columns=columns)
 
     def with_columns(self, columns: pa.Table) -> Self:
@@ -121,11 +121,11 @@ class Events:
         end = table["__end"].to_numpy() if "__end" in table.column_names else None
         columns = table.select([n for n in table.column_names if not n.startswith("__")])
         if not columns.num_columns:
-            columns = _bare(len(table))
+            columns = bare(len(table))
         return cls(table["__slot"].to_numpy(), table["__start"].to_numpy(), end, columns)
 
 
-def _bare(rows: int) -> pa.Table:
+def bare(rows: int) -> pa.Table:
     """A table of no columns and `rows` rows (Arrow keeps the count only through a slice of a real column)."""
     return pa.table({"_": pa.nulls(rows)}).select([])
 
