@@ -177,7 +177,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     (
         "grids",
         SignalTypeError,
-        lambda: signal() + source().signal("v").sample(7),
+        lambda: signal() + segments(),
         ("'+': the signals lie on different grids",),
     ),
     (

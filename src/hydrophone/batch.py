@@ -91,7 +91,7 @@ class Events:
         """The rows at these positions, or where the mask is true."""
         at: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
         end = None if self.end is None else self.end[at]
-        columns = take_table(self.columns, at) if self.columns.num_columns else _bare(len(at))
+        columns = take_table(self.columns, at) if self.columns.num_columns else bare(len(at))
         return replace(self, slot=self.slot[at], start=self.start[at], end=end, columns=columns)
 
     def with_columns(self, columns: pa.Table) -> Self:
@@ -127,11 +127,11 @@ class Events:
         end = table["__end"].to_numpy() if "__end" in table.column_names else None
         columns = table.select([n for n in table.column_names if not n.startswith("__")])
         if not columns.num_columns:
-            columns = _bare(len(table))
+            columns = bare(len(table))
         return cls(table["__slot"].to_numpy(), table["__start"].to_numpy(), end, columns)
 
 
-def _bare(rows: int) -> pa.Table:
+def bare(rows: int) -> pa.Table:
     """A table of no columns and `rows` rows (Arrow keeps the count only through a slice of a real column)."""
     return pa.table({"_": pa.nulls(rows)}).select([])
 

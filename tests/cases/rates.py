@@ -18,8 +18,8 @@ import hydrophone as hp
 from hydrophone.ops.parts import Part
 from hydrophone.ops.polyphase import ResamplePoly
 from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
+from hydrophone.ops.resample import Resample
 from hydrophone.ops.samples import ClipSamples, MapSamples, WhereSamples
-from hydrophone.ops.sampling import Sample
 from hydrophone.ops.shift import Shift
 
 _SUMS = "sums of products in another order than SciPy's"
@@ -261,10 +261,10 @@ CASES = [
         grid(30),
         tolerance=1e-12,
     ),
-    case("resample", Sample, data.beats(267), lambda s: s.resample(4), _lines, grid(4), tolerance=1e-12, why=_LINE),
+    case("resample", Resample, data.beats(267), lambda s: s.resample(4), _lines, grid(4), tolerance=1e-12, why=_LINE),
     case(
         "resample-hold",
-        Sample,
+        Resample,
         ROUGH,
         lambda s: s.resample(5, fill=hp.hold(9)),
         lambda x: {2 * k + i: v for k, v in x.items() for i in (0, 1)},

@@ -70,7 +70,8 @@ def q4(quick: bool) -> Iterator[Case]:
             partial(ours, query, few, many, keys=keys, periods=(20_000_000, 5_000_000)),
             {
                 "expert NumPy": partial(expert_numpy.interpolate_add_filter, few, many, keys, extreme),
-                "NumPy per key": partial(scipy_loop.interpolate_add_filter, few, many, keys, extreme),
+                "SciPy per key": partial(scipy_loop.interpolate_add_filter, few, many, keys, extreme),
+                "NumPy per key": partial(scipy_loop.interpolate_by_numpy_add_filter, few, many, keys, extreme),
             },
             runs=3,
         )

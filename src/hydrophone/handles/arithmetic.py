@@ -1,4 +1,4 @@
-"""``+ - * /`` between uniform signals, with numbers and with functions of time."""
+"""``+ - * /`` between uniform signals, with signals at any times, with numbers and with functions of time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,73 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hydrophone.errors import ParameterError, SignalTypeError, user_line
 from hydrophone.handles.query import Query
 from hydrophone.ops.arithmetic import Combine, Scalar
 from hydrophone.ops.functions import Modulate, TimeFunction
+from hydrophone.ops.rates import ShiftTo
+from hydrophone.ops.resample import Resample
+from hydrophone.ops.sampling import Fill, Sample
+from hydrophone.plan.types import SignalType
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
 
 
 class Arithmetic(Query):
-    """Methods of `UniformSignal`."""
+    """Methods of `UniformSignal`.
 
-    def _combine(self, operation: str, other: object, reflected: bool = False) -> UniformSignal:
+    Signals on different grids are aligned first, as `plus` says.
+    """
+
+    def plus(self, other: object, *, fill: Fill | None = None, realign: str = "resample") -> UniformSignal:
+        """``self + other``; where the grids differ, one side is brought to the grid of the other.
+
+        Periods differ: the signal with the longer one is resampled to the other's grid by `fill` (by default on straight lines between
+        neighbours; holes stay holes). Only the instants differ: `other` is resampled to the grid of this one, or with
+        ``realign="shift"`` moved to its nearest beats, at most half a period. A signal at any times is sampled by `fill` on this grid.
+        """
+        return self._combine("+", other, fill=fill, realign=realign)
+
+    def minus(self, other: object, *, fill: Fill | None = None, realign: str = "resample") -> UniformSignal:
+        """``self - other``, aligned as `plus` says."""
+        return self._combine("-", other, fill=fill, realign=realign)
+
+    def times(self, other: object, *, fill: Fill | None = None, realign: str = "resample") -> UniformSignal:
+        """``self * other``, aligned as `plus` says."""
+        return self._combine("*", other, fill=fill, realign=realign)
+
+    def over(self, other: object, *, fill: Fill | None = None, realign: str = "resample") -> UniformSignal:
+        """``self / other``, aligned as `plus` says."""
+        return self._combine("/", other, fill=fill, realign=realign)
+
+    def shift_to(self, other: UniformSignal) -> UniformSignal:
+        """All samples at the nearest beats of another signal with the same period: moved by at most half of it."""
+        grid = other.node.type.timebase
+        if grid is None:
+            raise SignalTypeError("shift_to: the other signal has no period for all keys", where=user_line())
+        return self._then(ShiftTo, timebase=grid)
+
+    def _combine(
+        self,
+        operation: str,
+        other: object,
+        reflected: bool = False,
+        fill: Fill | None = None,
+        realign: str = "resample",
+    ) -> UniformSignal:
+        if realign not in ("resample", "shift"):
+            raise ParameterError(
+                f"'{operation}': realign must be 'resample' or 'shift', got {realign!r}", where=user_line()
+            )
+        if isinstance(other, Query) and isinstance(other.node.type, SignalType):
+            grid = self.node.type.timebase
+            if grid is None:
+                raise SignalTypeError(f"'{operation}': needs one period for all keys", where=user_line())
+            other = other._then(Sample, timebase=grid, fill=fill)
         if isinstance(other, Arithmetic):
-            return self._then(Combine, other, operation=operation)
+            a, b = _aligned(*((other, self) if reflected else (self, other)), fill, realign)
+            return a._then(Combine, b, operation=operation)
         if isinstance(other, TimeFunction):
             return self._then(Modulate, operation=operation, function=other, reflected=reflected)
         if isinstance(other, np.generic):
@@ -49,3 +102,17 @@ class Arithmetic(Query):
 
     def __rtruediv__(self, other: object) -> UniformSignal:
         return self._combine("/", other, reflected=True)
+
+
+def _aligned(
+    a: Arithmetic, b: Arithmetic, fill: Fill | None, realign: str
+) -> tuple[Arithmetic | UniformSignal, Arithmetic | UniformSignal]:
+    """Both signals on one grid; where every key has a period of its own, they are left as they are."""
+    one, two = a.node.type.timebase, b.node.type.timebase
+    if one is None or two is None or one == two:
+        return a, b
+    if one.period > two.period:
+        return a._then(Resample, timebase=two, fill=fill), b
+    if one.period == two.period and (realign == "shift" or one.same_grid(two)):
+        return a, b._then(ShiftTo, timebase=one)
+    return a, b._then(Resample, timebase=one, fill=fill)

@@ -12,11 +12,12 @@ from hydrophone.ops.epochs import Epochs
 from hydrophone.ops.parts import Part
 from hydrophone.ops.polyphase import ResamplePoly, design
 from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
+from hydrophone.ops.resample import Resample
 from hydrophone.ops.samples import ClipSamples, Function, MapSamples, WhereSamples
-from hydrophone.ops.sampling import Fill, linear
+from hydrophone.ops.sampling import Fill
 from hydrophone.ops.shift import Shift
 from hydrophone.plan.types import Missing
-from hydrophone.time import Duration, Instant, duration, period
+from hydrophone.time import Duration, Instant, Timebase, duration, instant, period
 
 if TYPE_CHECKING:
     from hydrophone.handles.stream import Stream
@@ -87,17 +88,9 @@ class Rates(Query):
 
         Nothing is filtered (`resample_poly` does). Instants of samples are whole nanoseconds, and lines are drawn between those.
         """
-        timebase, channels = self.node.type.timebase, self.node.type.channels
-        if timebase is None and fill is None:
-            raise SignalTypeError(
-                "resample: needs a fill where every key has a period of its own", hint='fill=hp.linear(max_gap="1s")'
-            )
-        policy = fill or linear(max_gap=math.ceil(timebase.period if timebase else 1))
-        origin = offset if offset is not None else 0 if timebase is None else timebase.origin
-        names = [f"value_{i}" for i in range(channels)] if channels else ["value"]
-        events: Any = self.events()  # type: ignore[attr-defined]
-        made: UniformSignal = events.signal(*names).sample(spacing, offset=origin, fill=policy)
-        return made
+        old = self.node.type.timebase
+        origin = instant(offset) if offset is not None else 0 if old is None else old.origin
+        return self._then(Resample, timebase=Timebase(period(spacing), origin), fill=fill)
 
     def epochs(self, events: Stream, *, before: int | str, after: int | str) -> Windowed:
         """For every event of the key the samples around its start, as a window that ends `after` samples later."""

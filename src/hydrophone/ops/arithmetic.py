@@ -52,7 +52,7 @@ class Combine(Node):
         if a.timebase != b.timebase:
             raise SignalTypeError(
                 f"{what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",
-                hint='sample one of them on the grid of the other: .sample("10ms", fill=hp.linear(max_gap="1s"))',
+                hint='bring both to one grid first: .resample("10ms", fill=hp.linear(max_gap="1s"))',
             )
         if a.channels != b.channels and min(a.channels, b.channels) > 0:
             raise SignalTypeError(f"{what}: {a.channels} channels cannot be combined with {b.channels}")

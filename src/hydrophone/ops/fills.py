@@ -47,6 +47,8 @@ class Polynomial(Fill):
 
     order: int = 2
 
+    by_share = False
+
     @property
     def points(self) -> int:  # type: ignore[override]
         """One more than the order."""
@@ -77,6 +79,8 @@ class FillWith(Fill):
 
     function: Callable[[Array, Array], Array] | None = None
     count: int = 2
+
+    by_share = False
 
     @property
     def points(self) -> int:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 
 from hydrophone.batch import Batch, Segments
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import UniformType
+from hydrophone.plan.types import UniformType, rate
 from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases, add_time
 
 
@@ -167,3 +168,60 @@ class ShiftTimeKernel(Kernel):
         """A mark that is as much later."""
         mark = marks[0]
         return (), mark if mark in (MIN_TIME, MAX_TIME) else add_time(mark, self.by)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShiftTo(Node):
+    """Every sample at the nearest beat of another grid with the same period: all move by the same time, at most half a period.
+
+    Reference: the samples as they are, with other instants. Half a period moves them later. Start, gap and end move along.
+    """
+
+    timebase: Timebase
+
+    gives = None
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """The other grid."""
+        if x.timebase is None:
+            raise SignalTypeError("shift_to: every key has a period of its own", hint="resample with a fill instead")
+        if x.timebase.period != self.timebase.period:
+            raise SignalTypeError(
+                f"shift_to: the periods differ ({rate(x.timebase)}, {rate(self.timebase)})",
+                hint="resample one of the signals to the period of the other",
+            )
+        return replace(x, timebase=self.timebase)
+
+    def samples(self, x: UniformType) -> int:
+        """How many indices further a sample is on the other grid."""
+        assert x.timebase is not None
+        return math.floor((x.timebase.origin - self.timebase.origin) / x.timebase.period + Fraction(1, 2))
+
+    def reach(self, x: UniformType) -> Reach:
+        """As far as samples move, and the rounding of instants."""
+        assert x.timebase is not None
+        by = self.timebase.instant(self.samples(x)) - x.timebase.origin
+        return Reach(max(by, 0) + 1, max(-by, 0) + 1)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Count from another origin."""
+        assert x.timebase is not None
+        return ShiftToKernel(self.samples(x), x.timebase, self.timebase)
+
+
+class ShiftToKernel(Kernel):
+    """Keeps nothing."""
+
+    def __init__(self, samples: int, old: Timebase, new: Timebase) -> None:
+        self.samples, self.old, self.new, self.base = samples, old, new, Timebases.shared(new)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Move one batch."""
+        assert isinstance(batch, Segments)
+        return (replace(batch, first=batch.first + self.samples, base=self.base),)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+        """The mark moves along."""
+        if marks[0] in (MIN_TIME, MAX_TIME):
+            return (), marks[0]
+        return (), self.new.instant(self.old.index_from(marks[0]) + self.samples)

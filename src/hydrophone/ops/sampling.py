@@ -36,6 +36,8 @@ class Fill:
     """Whether a beat can only be known when the event after it has come."""
     points = 2
     """Reference points that a value is made of: the event after the beat, and so many less one before it."""
+    by_share = True
+    """Whether values come from `between`, which knows how far along the beat lies, or from `through`, which knows all distances."""
 
     def dtype(self, kind: np.dtype[Any]) -> np.dtype[Any]:
         """The type of filled values."""
@@ -109,6 +111,21 @@ def _gap(value: Duration | None) -> int | None:
     return ns
 
 
+def check_fill(what: str, fill: object) -> None:
+    """A fill is a fill."""
+    if fill is not None and not isinstance(fill, Fill):
+        raise ParameterError(
+            f"{what}: fill must be a fill, got {fill!r}", hint='hp.hold("5s") or hp.linear(max_gap="5s")'
+        )
+
+
+def fill_reach(what: str, fill: Fill) -> Reach:
+    """What a filled beat needs around it: the neighbours within the maximum gap."""
+    if fill.max_gap is None:
+        return Reach.unbounded(f"{what}: the fill has no max_gap")
+    return Reach(fill.max_gap * (fill.points - 1), fill.max_gap if fill.waits else 0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample(Node):
     """Samples at the beats of a grid: inside an event its value, between events what the fill says.
@@ -126,10 +143,7 @@ class Sample(Node):
 
     def check(self) -> None:
         """A fill is a fill."""
-        if self.fill is not None and not isinstance(self.fill, Fill):
-            raise ParameterError(
-                f"sample: fill must be a fill, got {self.fill!r}", hint='hp.hold("5s") or hp.linear(max_gap="5s")'
-            )
+        check_fill("sample", self.fill)
 
     def output_type(self, x: SignalType) -> UniformType:
         """A grid for all keys."""
@@ -143,12 +157,7 @@ class Sample(Node):
 
     def reach(self, x: SignalType) -> Reach:
         """The neighbours within the maximum gap."""
-        if self.fill is None:
-            return Reach()
-        if self.fill.max_gap is None:
-            return Reach.unbounded("sample: the fill has no max_gap")
-        before = self.fill.max_gap * (self.fill.points - 1)
-        return Reach(before, self.fill.max_gap if self.fill.waits else 0)
+        return Reach() if self.fill is None else fill_reach("sample", self.fill)
 
     def kernel(self, x: SignalType) -> Kernel:
         """Sample."""
@@ -185,7 +194,7 @@ class Beats:
 class SampleKernel(Kernel):
     """Remembers every key's last reference point (the last instant of its last event) and the next beat that it owes."""
 
-    def __init__(self, timebase: Timebase, fill: Fill | None, kind: SignalType, out: UniformType) -> None:
+    def __init__(self, timebase: Timebase, fill: Fill | None, kind: SignalType | UniformType, out: UniformType) -> None:
         self.base, self.fill, self.kind, self.out = Timebases.shared(timebase), fill, kind, out
         self.gap = MAX_TIME if fill is None or fill.max_gap is None else fill.max_gap
         shape = (kind.channels,) if kind.channels else ()
@@ -199,6 +208,7 @@ class SampleKernel(Kernel):
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Every beat inside an event, and every beat between it and the one before."""
         assert isinstance(batch, Events)
+        assert isinstance(self.kind, SignalType)
         value = signal_values(batch, self.kind).astype(self.out.dtype, copy=False)
         return (self._inside(batch, value) if self.fill is None else self._filled(batch, value, self.fill),)
 
@@ -215,15 +225,19 @@ class SampleKernel(Kernel):
         """The beats inside events, and before each those that the fill gives."""
         inside, after = self.base.index_from(x.slot, x.start), self.base.index_from(x.slot, x.stop)
         ref, left, owed = self._before(x, value)
-        if fill.waits:
-            until = np.where(_near(x.start, ref, self.gap), inside, owed)
-        else:
-            until = np.minimum(inside, self.base.index_from(x.slot, add_time(add_time(ref, self.gap), 1)))
-        before = np.where(ref > MIN_TIME, np.maximum(until - owed, 0), 0)
+        before = self._owed_before(x.slot, x.start, ref, owed, inside, fill)
         beats = Beats(x, value, inside, after, owed, before, ref, left)
         out = self._laid(beats, fill) if isinstance(fill, Hold | Linear) else self._computed(beats, fill)
         self._remember(x, value, after)
         return out
+
+    def _owed_before(self, slot: Ints, start: Ints, ref: Ints, owed: Ints, inside: Ints, fill: Fill) -> Ints:
+        """How many beats, from `owed` on, the fill gives between a reference point and what starts after it."""
+        if fill.waits:
+            until = np.where(_near(start, ref, self.gap), inside, owed)
+        else:
+            until = np.minimum(inside, self.base.index_from(slot, add_time(add_time(ref, self.gap), 1)))
+        return np.where(ref > MIN_TIME, np.maximum(until - owed, 0), 0)
 
     def _laid(self, b: Beats, fill: Hold | Linear) -> Segments:
         """The value of the event before the beat, or the line to the one after it: compiled, because most queries begin so."""
@@ -244,7 +258,7 @@ class SampleKernel(Kernel):
         index = np.where(between, b.owed[which] + position, b.inside[which] + position - b.before[which])
         out, at = b.value[which], which[between]
         when = self.base.instant(x.slot[at], index[between])
-        if fill.points > 2:
+        if not fill.by_share:
             times, values = self._points(x, b.ref, b.left)
             if len(at):
                 out[between] = self._through(fill, when, x.start[at], b.value[at], times[at], values[at])

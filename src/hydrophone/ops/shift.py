@@ -138,4 +138,6 @@ def keep_samples(x: Segments, keep: Mask) -> Segments:
     """The samples where the mask is true; the others become holes."""
     if keep.all():
         return x
-    return Segments.of_samples(x.sample_slot[keep], x.sample_index[keep], x.values[keep], x.base)
+    at = np.flatnonzero(keep)
+    run = np.repeat(np.arange(len(x)), np.diff(np.searchsorted(at, x.offsets)))
+    return Segments.of_samples(x.slot[run], at + (x.first - x.offsets[:-1])[run], x.values[at], x.base)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import scipy.interpolate
 import scipy.signal
 
 from hydrophone.bench.harness import Answer, summary
@@ -23,7 +24,19 @@ def correlate(samples: Samples, keys: int, pattern: Samples) -> Answer:
 def interpolate_add_filter(
     slow: Samples, fast: Samples, keys: int, keep: Callable[[Samples], npt.NDArray[np.bool_]]
 ) -> Answer:
-    """Key by key."""
+    """Key by key, by SciPy's interpolation."""
+    found = []
+    for few, many in zip(slow.reshape(keys, -1), fast.reshape(keys, -1), strict=True):
+        line = scipy.interpolate.make_interp_spline(np.arange(len(few)), few, k=1)
+        total = line(np.arange(len(many)) / 4) + many
+        found.append(total[keep(total)])
+    return summary(np.concatenate(found))
+
+
+def interpolate_by_numpy_add_filter(
+    slow: Samples, fast: Samples, keys: int, keep: Callable[[Samples], npt.NDArray[np.bool_]]
+) -> Answer:
+    """Key by key, by NumPy's, which does lines alone."""
     found = []
     for few, many in zip(slow.reshape(keys, -1), fast.reshape(keys, -1), strict=True):
         total = np.interp(np.arange(len(many)) / 4, np.arange(len(few)), few) + many

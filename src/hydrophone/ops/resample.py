@@ -1,0 +1,225 @@
+"""Resampling: from one exact grid to another, by a fill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numba
+import numpy as np
+
+from hydrophone.batch import Batch, Events, Segments, Values, bare
+from hydrophone.errors import SignalTypeError
+from hydrophone.kernel import Kernel
+from hydrophone.ops.fills import Constant, ZeroOrder
+from hydrophone.ops.sampling import Fill, Hold, Linear, SampleKernel, check_fill, fill_reach, linear
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import UniformType
+from hydrophone.time import Timebase, add_time
+
+_LEFT, _LINE, _NUMBER = 0, 1, 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resample(Node):
+    """Samples at the beats of another grid, between the old ones as the fill says; by default on straight lines.
+
+    Reference: `Sample` over the old samples as point events (with straight lines ``numpy.interp`` of every run). A beat on an old sample
+    has its value. Start: nothing before the first sample. Gap: samples further apart than the fill's `max_gap` are not joined; the
+    default joins neighbours alone, so that holes stay holes. End: `hold` goes on for `max_gap`, the other fills end with the last sample.
+    NaN shows at the beats between it and its neighbours.
+    """
+
+    timebase: Timebase
+    fill: Fill | None = None
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """A fill is a fill."""
+        check_fill("resample", self.fill)
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """The new grid for all keys."""
+        return replace(x, dtype=self.policy(x).dtype(x.dtype), timebase=self.timebase)
+
+    def policy(self, x: UniformType) -> Fill:
+        """The fill; without one, lines between neighbours."""
+        if self.fill is not None:
+            return self.fill
+        if x.timebase is None:
+            raise SignalTypeError(
+                "resample: needs a fill where every key has a period of its own", hint='fill=hp.linear(max_gap="1s")'
+            )
+        return linear(max_gap=math.ceil(x.timebase.period))
+
+    def reach(self, x: UniformType) -> Reach:
+        """The neighbours within the maximum gap."""
+        return fill_reach("resample", self.policy(x))
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Resample."""
+        return ResampleKernel(self.timebase, self.policy(x), x, self.type)
+
+
+class ResampleKernel(SampleKernel):
+    """As `SampleKernel`, with samples instead of events: a compiled walk along both grids, which divides once for every run."""
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Every beat between the samples, and between them and the ones before."""
+        assert isinstance(batch, Segments)
+        if not len(batch):
+            return ()
+        assert self.fill is not None
+        value = batch.values.astype(self.out.dtype, copy=False)
+        direct = isinstance(self.fill, Hold | ZeroOrder | Linear | Constant)
+        # Where neighbours are never too far apart, a run of samples gives one run of beats.
+        if direct and (-(-batch.base.num // batch.base.den) <= self.gap).all():
+            return (self._walked(batch, value, self.fill),)
+        points = Events(batch.sample_slot, batch.sample_time, None, bare(len(value)))
+        return (self._filled(points, value, self.fill),)
+
+    def _walked(self, x: Segments, value: Values, fill: Fill) -> Segments:
+        start, last = x.base.instant(x.slot, x.first), x.base.instant(x.slot, x.next - 1)
+        inside, after = self.base.index_from(x.slot, start), self.base.index_from(x.slot, add_time(last, 1))
+        ends = Events(x.slot, last, None, bare(len(x)))
+        final = value[x.offsets[1:] - 1]
+        ref, left, owed = self._before(ends, final)
+        before = self._owed_before(x.slot, start, ref, owed, inside, fill)
+        counts = np.stack([before, after - inside], axis=1).reshape(-1)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        out = np.empty((int(offsets[-1]), *value.shape[1:]), self.out.dtype)
+        width = value.shape[1] if value.ndim > 1 else 1
+        step = int(self.base.num[0] // self.base.den[0])
+        num, den, origin = (np.ascontiguousarray(a) for a in x.base.rows(x.slot))
+        number = np.full(1, fill.value if isinstance(fill, Constant) else 0).astype(self.out.dtype)
+        _walk(
+            np.ascontiguousarray(value).reshape(-1, width),
+            x.offsets,
+            x.first,
+            *(num, den, origin),
+            start,
+            left.reshape(-1, width),
+            ref,
+            owed,
+            before,
+            inside,
+            after,
+            *(int(self.base.num[0]), int(self.base.den[0]), int(self.base.origin[0])),
+            _LINE if isinstance(fill, Linear) else _NUMBER if isinstance(fill, Constant) else _LEFT,
+            number,
+            int((x.base.num // x.base.den // step).max()),
+            out.reshape(-1, width),
+        )
+        self._remember(ends, final, after)
+        there = counts > 0
+        slot, first = np.repeat(x.slot, 2)[there], np.stack([owed, inside], axis=1).reshape(-1)[there]
+        return Segments(slot, first, np.append(offsets[:-1][there], offsets[-1]), out, self.base).joined()
+
+
+@numba.njit(cache=True, nogil=True)
+def _walk(
+    x: Any,
+    offsets: Any,
+    first: Any,
+    num: Any,
+    den: Any,
+    origin: Any,
+    start: Any,
+    left: Any,
+    ref: Any,
+    owed: Any,
+    before: Any,
+    inside: Any,
+    after: Any,
+    beat_num: int,
+    beat_den: int,
+    beat_origin: int,
+    mode: int,
+    number: Any,
+    most: int,
+    out: Any,
+) -> None:
+    """For every run the beats before it, from `left` at `ref` on, and then those from its first to its last sample."""
+    n, width = 0, out.shape[1]
+    step, carry = beat_num // beat_den, beat_num % beat_den
+    shares = np.empty(most)
+    for run in range(len(start)):
+        begin, end, k = offsets[run], offsets[run + 1], owed[run]
+        whole = k // beat_den
+        rest = (k - whole * beat_den) * beat_num
+        beat, part = whole * beat_num + rest // beat_den + beat_origin, rest % beat_den
+        for _ in range(before[run]):
+            share = (beat - ref[run]) / (start[run] - ref[run])
+            for c in range(width):
+                _put(out, n, c, left[run, c], x[begin, c], share, mode, number[0])
+            n, beat, part = n + 1, beat + step, part + carry
+            if part >= beat_den:
+                beat, part = beat + 1, part - beat_den
+        k = inside[run]
+        whole = k // beat_den
+        rest = (k - whole * beat_den) * beat_num
+        beat, part = whole * beat_num + rest // beat_den + beat_origin, rest % beat_den
+        stop = n + after[run] - k
+        hop, more, modulo = num[run] // den[run], num[run] % den[run], den[run]
+        old = ((first[run] % modulo) * num[run]) % modulo
+        here = start[run]
+        if carry == 0 and more == 0 and hop % step == 0:
+            # Equally many beats for every sample, at the same places: divide once.
+            for i in range(hop // step):
+                shares[i] = (beat - here + i * step) / hop
+            n = _repeat(x, begin, end, shares[: hop // step], mode, number[0], out, n)
+            begin = end
+        for j in range(begin, end - 1):
+            next_, old = here + hop, old + more
+            if old >= modulo:
+                next_, old = next_ + 1, old - modulo
+            if beat == here:
+                for c in range(width):
+                    out[n, c] = x[j, c]
+                n, beat, part = n + 1, beat + step, part + carry
+                if part >= beat_den:
+                    beat, part = beat + 1, part - beat_den
+            while beat < next_:
+                share = (beat - here) / (next_ - here)
+                for c in range(width):
+                    _put(out, n, c, x[j, c], x[j + 1, c], share, mode, number[0])
+                n, beat, part = n + 1, beat + step, part + carry
+                if part >= beat_den:
+                    beat, part = beat + 1, part - beat_den
+            here = next_
+        if n < stop:  # a beat on the last sample
+            out[n] = x[end - 1]
+            n += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _repeat(x: Any, begin: int, end: int, shares: Any, mode: int, number: Any, out: Any, n: int) -> int:
+    """The beats between the samples of a run, where each is followed by equally many."""
+    count = len(shares)
+    exact = 1 if shares[0] == 0 else 0
+    for c in range(out.shape[1]):
+        at = n
+        for j in range(begin, end - 1):
+            left, right = x[j, c], x[j + 1, c]
+            if exact:
+                out[at, c] = left
+            for i in range(exact, count):
+                _put(out, at + i, c, left, right, shares[i], mode, number)
+            at += count
+    return n + count * (end - 1 - begin)
+
+
+@numba.njit(cache=True, nogil=True)
+def _put(out: Any, n: int, c: int, left: Any, right: Any, share: float, mode: int, number: Any) -> None:
+    # One assignment each: whole numbers that are held stay exact.
+    if mode == _LINE:
+        out[n, c] = left + (right - left) * share
+    elif mode == _NUMBER:
+        out[n, c] = number
+    else:
+        out[n, c] = left
