@@ -16,20 +16,22 @@ SOURCE = Path(hydrophone.__file__).parent
 LAYERS = {
     "errors": set(),
     "time": {"errors"},
+    "timebase": {"errors", "time"},
     "runs": {"errors"},
     "columns": set(),
-    "sigseg": {"errors", "time"},
+    "sigseg": {"errors", "time", "timebase"},
     "expr": {"errors"},
-    "batch": {"columns", "errors", "runs", "sigseg", "time"},
+    "pushdown": {"expr"},
+    "batch": {"columns", "errors", "runs", "sigseg", "time", "timebase"},
     "keys": {"batch", "columns", "errors"},
     "state": {"batch"},
     "kernel": {"batch", "keys", "state"},
     "progress": {"errors", "time"},
-    "plan.types": {"errors", "time"},
+    "plan.types": {"errors", "time", "timebase"},
     "plan.function": {"errors"},
-    "plan.reach": {"time", "plan.node"},
-    "plan.node": {"errors", "expr", "kernel", "plan.function", "plan.reach", "plan.types", "time"},
-    "plan.source": {"errors", "plan.node", "plan.types", "progress", "time"},
+    "plan.reach": {"time", "timebase", "plan.node"},
+    "plan.node": {"errors", "expr", "kernel", "plan.function", "plan.reach", "plan.types", "time", "timebase"},
+    "plan.source": {"errors", "plan.node", "plan.types", "progress", "time", "timebase"},
 }
 
 

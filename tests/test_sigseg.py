@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.sigseg import SigSeg
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase
+from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.timebase import Timebase
 
 GRID = Timebase.every("20ms")
 AUDIO = Timebase.every("44.1kHz", origin="2024-03-01")

@@ -13,18 +13,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hydrophone.errors import ParameterError
-from hydrophone.time import (
-    MAX_TIME,
-    MIN_TIME,
-    Timebase,
-    Timebases,
-    add_time,
-    duration,
-    format_duration,
-    format_instant,
-    instant,
-    period,
-)
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time, duration, format_duration, format_instant, instant, period
+from hydrophone.timebase import Timebase, Timebases
 
 EPOCH = dt.datetime(1970, 1, 1)
 YEAR_1970, YEAR_2200 = 0, instant("2200-01-01")

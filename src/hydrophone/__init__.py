@@ -31,7 +31,7 @@ from hydrophone.ops.window_operator import WindowOperator
 from hydrophone.progress import delayed, ordered, punctuated
 from hydrophone.sigseg import SigSeg
 from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
-from hydrophone.time import Timebase
+from hydrophone.timebase import Timebase
 
 __version__ = "0.1.0"
 

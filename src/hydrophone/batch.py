@@ -19,7 +19,8 @@ from hydrophone.columns import take_table
 from hydrophone.errors import DataError
 from hydrophone.runs import gather, ranges
 from hydrophone.sigseg import SigSeg
-from hydrophone.time import MAX_TIME, Timebases
+from hydrophone.time import MAX_TIME
+from hydrophone.timebase import Timebases
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

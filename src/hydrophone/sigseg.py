@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
-from hydrophone.time import Timebase, add_time, format_duration, format_instant
+from hydrophone.time import add_time, format_duration, format_instant
+from hydrophone.timebase import Timebase
 
 __all__ = ["SigSeg"]
 

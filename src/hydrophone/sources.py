@@ -16,8 +16,9 @@ from hydrophone.io.parquet import ParquetData
 from hydrophone.plan.node import build
 from hydrophone.plan.source import Data, Layout, Source
 from hydrophone.progress import Policy
-from hydrophone.time import Duration, Timebase, instant
+from hydrophone.time import Duration, instant
 from hydrophone.time import period as exact_period
+from hydrophone.timebase import Timebase
 
 if TYPE_CHECKING:
     import pandas as pd

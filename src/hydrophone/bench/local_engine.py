@@ -16,7 +16,7 @@ from hydrophone.bench.harness import Answer, Case, summary
 from hydrophone.bench.peers import flat_numpy
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.plan.lower import lower
-from hydrophone.time import Timebase, Timebases
+from hydrophone.timebase import Timebase, Timebases
 
 PERIOD = 1_000_000
 TAPS = np.random.default_rng(1).random(32)

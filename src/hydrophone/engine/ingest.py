@@ -14,7 +14,8 @@ from hydrophone.errors import DataError
 from hydrophone.keys import KeyTable
 from hydrophone.plan.source import Layout, plain
 from hydrophone.plan.types import UniformType
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebases
+from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.timebase import Timebases
 
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FINEST_DENOMINATOR = 1_000_000

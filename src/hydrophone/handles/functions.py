@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hydrophone.errors import located
 from hydrophone.ops.functions import SampleFunction, TimeScale
-from hydrophone.time import Duration, Instant, Timebase, instant, period
+from hydrophone.time import Duration, Instant, instant, period
+from hydrophone.timebase import Timebase
 
 if TYPE_CHECKING:
     from hydrophone.handles.stream import Stream

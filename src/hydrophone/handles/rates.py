@@ -17,7 +17,8 @@ from hydrophone.ops.samples import ClipSamples, Function, MapSamples, WhereSampl
 from hydrophone.ops.sampling import Fill
 from hydrophone.ops.shift import Shift
 from hydrophone.plan.types import Missing
-from hydrophone.time import Duration, Instant, Timebase, duration, instant, period
+from hydrophone.time import Duration, Instant, duration, instant, period
+from hydrophone.timebase import Timebase
 
 if TYPE_CHECKING:
     from hydrophone.handles.stream import Stream

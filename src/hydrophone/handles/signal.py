@@ -11,7 +11,8 @@ from hydrophone.ops.rows import Where
 from hydrophone.ops.sampling import Fill, Sample
 from hydrophone.ops.snap import Snap
 from hydrophone.plan.types import SignalType
-from hydrophone.time import Duration, Instant, Timebase, duration, instant, period
+from hydrophone.time import Duration, Instant, duration, instant, period
+from hydrophone.timebase import Timebase
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal

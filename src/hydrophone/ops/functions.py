@@ -20,7 +20,8 @@ from hydrophone.ops.signals import ToSignalKernel
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import StreamType, UniformType, value_dtype
 from hydrophone.runs import ranges
-from hydrophone.time import Instant, Timebase, Timebases, duration, instant
+from hydrophone.time import Instant, duration, instant
+from hydrophone.timebase import Timebase, Timebases
 
 Values = npt.NDArray[Any]
 

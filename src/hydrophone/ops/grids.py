@@ -6,7 +6,8 @@ import numpy as np
 
 from hydrophone.batch import Ints, Segments, Windows, other_grid
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MIN_TIME, Timebase, Timebases
+from hydrophone.time import MIN_TIME
+from hydrophone.timebase import Timebase, Timebases
 
 
 class Grids(SlotArrays):

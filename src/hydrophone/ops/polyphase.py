@@ -20,7 +20,8 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, Held, SlotArrays
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase
+from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.timebase import Timebase
 
 LARGEST = 100_000
 """Neither number of a ratio may be larger: the filter has twenty times as many taps."""

@@ -16,7 +16,8 @@ from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, rate
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases, add_time
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+from hydrophone.timebase import Timebase, Timebases
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

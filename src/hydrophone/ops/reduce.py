@@ -19,7 +19,7 @@ from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, WindowedType
-from hydrophone.time import Timebase
+from hydrophone.timebase import Timebase
 
 Array = npt.NDArray[Any]
 AT = ("end", "start")

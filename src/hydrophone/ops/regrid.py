@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from hydrophone.errors import ParameterError
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases
+from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.timebase import Timebase, Timebases
 
 
 @dataclass(frozen=True)

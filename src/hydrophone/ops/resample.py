@@ -18,7 +18,8 @@ from hydrophone.ops.sampling import Fill, Hold, Linear, SampleKernel, check_fill
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType
-from hydrophone.time import Timebase, add_time
+from hydrophone.time import add_time
+from hydrophone.timebase import Timebase
 
 _LEFT, _LINE, _NUMBER = 0, 1, 2
 

@@ -18,7 +18,8 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import SignalType, UniformType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MAX_TIME, MIN_TIME, Duration, Timebase, Timebases, add_time, duration
+from hydrophone.time import MAX_TIME, MIN_TIME, Duration, add_time, duration
+from hydrophone.timebase import Timebase, Timebases
 
 
 @dataclass(frozen=True)

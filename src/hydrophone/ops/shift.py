@@ -16,7 +16,8 @@ from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
 from hydrophone.runs import ranges
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase
+from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.timebase import Timebase
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,8 @@ from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import SignalType, UniformType
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MAX_TIME, MIN_TIME, Timebase, Timebases, add_time, format_duration
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time, format_duration
+from hydrophone.timebase import Timebase, Timebases
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

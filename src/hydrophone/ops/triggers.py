@@ -21,7 +21,8 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, StreamType, UniformType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MIN_TIME, Timebase
+from hydrophone.time import MIN_TIME
+from hydrophone.timebase import Timebase
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,8 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MIN_TIME, Timebases
+from hydrophone.time import MIN_TIME
+from hydrophone.timebase import Timebases
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from hydrophone.kernel import Kernel
 from hydrophone.plan.function import identity as function_identity
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import DataType, rate
-from hydrophone.time import Timebase
+from hydrophone.timebase import Timebase
 
 
 class Order(Enum):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hydrophone.time import Timebase, format_duration
+from hydrophone.time import format_duration
+from hydrophone.timebase import Timebase
 
 if TYPE_CHECKING:
     from hydrophone.plan.node import Node

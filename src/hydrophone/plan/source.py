@@ -12,7 +12,7 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, value_dtype
 from hydrophone.progress import Policy
-from hydrophone.time import Timebase
+from hydrophone.timebase import Timebase
 
 
 class Data(Protocol):

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError, SignalTypeError
-from hydrophone.time import Timebase, format_duration
+from hydrophone.time import format_duration
+from hydrophone.timebase import Timebase
 
 Clock = Literal["timestamp", "int"]
 """How instants are shown to the user: as timestamps, or as integer nanoseconds (as the source had them)."""
