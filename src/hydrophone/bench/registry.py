@@ -14,6 +14,7 @@ BENCHES = {
     "hot_key": "hot_key:cases",
     "relational": "relational:cases",
     "lake": "lake:cases",
+    "many_keys": "many_keys:cases",
     "asof": "asof:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",

@@ -15,9 +15,9 @@ from hydrophone.bench.peers.one_signal import cleaned
 Floats = npt.NDArray[np.float64]
 
 
-def fir(folder: Path, taps: Floats) -> Answer:
-    """A FIR filter over every sensor."""
-    return _summary(scipy.signal.lfilter(taps, 1.0, matrix(folder), axis=1))
+def fir(folder: Path, taps: Floats, samples: int | None = None) -> Answer:
+    """A FIR filter over every sensor; of the result the first samples, or all."""
+    return _summary(scipy.signal.lfilter(taps, 1.0, matrix(folder), axis=1)[:, :samples])
 
 
 def clean(folder: Path, size: int, top: int) -> Answer:
