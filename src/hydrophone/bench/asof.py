@@ -5,8 +5,6 @@ Both tables are in the order of time; of 1,000 keys one has a third of the rows.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -50,7 +48,7 @@ def cases(quick: bool) -> Iterator[Case]:
         what = f"{left} x {right} rows, {columns} columns"
         peers = {"Polars": _polars(*tables)}
         if columns == 10:
-            peers |= {"pandas": _pandas(*tables)} | _duckdb(*tables)
+            peers |= {"pandas": _pandas(*tables), "DuckDB": _once(partial(asof_duckdb.asof, *tables), _answer)}
         yield Case(f"local, {what}", _once(partial(ours, *tables), _answer), peers, 5)
     yield from _on_spark(left, right, 1 if quick else 3)
 
@@ -73,13 +71,6 @@ def _pandas(left: pa.Table, right: pa.Table) -> Callable[[], Answer]:
     return _once(
         partial(asof_pandas.asof, *frames), lambda found: _answer(pa.Table.from_pandas(found, preserve_index=False))
     )
-
-
-def _duckdb(left: pa.Table, right: pa.Table) -> dict[str, Callable[[], Answer]]:
-    if importlib.util.find_spec("duckdb") is None:
-        print("asof: DuckDB is left out, it is not installed", file=sys.stderr)
-        return {}
-    return {"DuckDB": _once(partial(asof_duckdb.asof, left, right), _answer)}
 
 
 def _once(way: Callable[[], Any], answer: Callable[[Any], Answer]) -> Callable[[], Answer]:
