@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from hydrophone.batch import BLOCK, Ints, Mask
 from hydrophone.columns import room, take_all
 from hydrophone.errors import DataError
+from hydrophone.key_rows import KeyRows
 
 _LUT_LIMIT = 1 << 24
 """Widest range of integer keys (in rows of an int64 look-up array) for which a direct look-up beats hashing."""
@@ -39,6 +40,8 @@ class KeyTable:
         self._lut: Ints | None = None
         self._lut_low = 0
         self.dirty = np.zeros(0, np.bool_)
+        whole = len(schema) > 1 and all(pa.types.is_integer(f.type) for f in schema)
+        self._rows = KeyRows(len(schema)) if whole else None
 
     def __len__(self) -> int:
         """How many slots have been handed out, free ones included."""
@@ -52,6 +55,8 @@ class KeyTable:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
+        if self._rows is not None:
+            return self.used.nbytes + self.dirty.nbytes + self._rows.nbytes
         arrays = [self.used, self.dirty, self._lookup, *self._columns, *([] if self._lut is None else [self._lut])]
         shared = self._columns and self._lookup is self._columns[0]
         return sum(a.nbytes for a in arrays) - (self._lookup.nbytes if shared else 0)
@@ -63,6 +68,8 @@ class KeyTable:
         columns = [_flat(c, f.type) for c, f in zip(columns, self.schema, strict=True)]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type):
             return self._integer_slots(columns[0])
+        if self._rows is not None:
+            return self._row_slots(self._rows, _matrix(columns))
         unique, codes = _distinct(columns)
         lookup = _canonical(unique)
         found = pc.index_in(lookup, value_set=self._lookup)
@@ -80,11 +87,18 @@ class KeyTable:
 
     def columns(self, slot: Ints) -> list[pa.Array]:
         """The key columns of these slots."""
+        if self._rows is not None:
+            rows = self._rows.rows[slot]
+            return [pa.array(rows[:, i]).cast(f.type, safe=False) for i, f in enumerate(self.schema)]
         return take_all(self._columns, slot)
 
     def release(self, slots: Ints) -> None:
         """Forget these keys; their slots will be handed out again."""
         self.used[slots] = False
+        if self._rows is not None:
+            self._rows.drop(slots)
+            self._touch(slots)
+            return
         mask = np.zeros(len(self), np.bool_)
         mask[slots] = True
         gone = pa.array(mask)
@@ -96,6 +110,10 @@ class KeyTable:
     def restore(self, slots: Ints, columns: Sequence[pa.Array]) -> None:
         """Put keys back at given slots (of a table that was just made)."""
         size = max(len(self), int(slots.max(initial=-1)) + 1)
+        if self._rows is not None:
+            self._rows.put(slots, _matrix(columns))
+            self._use(slots, size)
+            return
         where = np.full(size, -1, np.int64)
         where[slots] = np.arange(len(slots))
         take = pa.array(where, mask=where < 0)
@@ -103,11 +121,8 @@ class KeyTable:
         self._columns = [pc.coalesce(c.take(take), o) for c, o in zip(columns, old, strict=True)]
         lookup = _canonical(list(columns)) if columns else pa.nulls(len(slots))
         self._lookup = pc.coalesce(lookup.take(take), _grown(self._lookup, size)) if columns else pa.nulls(size)
-        used = np.zeros(size, np.bool_)
-        used[: len(self.used)] = self.used
-        used[slots] = True
-        self.used, self._lut = used, None
-        self._touch(slots)
+        self._lut = None
+        self._use(slots, size)
 
     def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
         """Every block of slots (or every changed one) as a table; None says that the block is empty now."""
@@ -123,6 +138,16 @@ class KeyTable:
         table = table.combine_chunks()
         self.restore(table["__slot"].to_numpy(), [_flat(table[f"k{i}"], f.type) for i, f in enumerate(self.schema)])
         self.dirty[:] = False
+
+    def _row_slots(self, rows: KeyRows, keys: Ints) -> Ints:
+        slot = rows.known(keys)
+        unknown = np.flatnonzero(slot < 0)
+        if len(unknown):
+            # How many of them are new keys is known when they are in.
+            slot[unknown] = rows.slots(keys[unknown], self._free(len(unknown)))
+            new = slot[unknown]
+            self._use(new, max(len(self), int(new.max()) + 1))
+        return slot
 
     def _integer_slots(self, column: pa.Array) -> Ints:
         key = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -165,11 +190,20 @@ class KeyTable:
             self._lut[known - low] = slots
 
     def _add(self, columns: list[pa.Array], lookup: pa.Array) -> None:
-        """Give new keys slots: free ones first, then fresh ones at the end."""
-        need = len(lookup)
+        """Give new keys slots."""
+        self.restore(self._free(len(lookup)), columns)
+
+    def _free(self, need: int) -> Ints:
+        """So many slots for new keys: free ones first, then fresh ones at the end."""
         slots = np.flatnonzero(~self.used)[:need]
-        slots = np.concatenate([slots, np.arange(len(self), len(self) + need - len(slots))])
-        self.restore(slots.astype(np.int64), columns)
+        return np.concatenate([slots, np.arange(len(self), len(self) + need - len(slots))]).astype(np.int64)
+
+    def _use(self, slots: Ints, size: int) -> None:
+        used = np.zeros(size, np.bool_)
+        used[: len(self.used)] = self.used
+        used[slots] = True
+        self.used = used
+        self._touch(slots)
 
     def _touch(self, slots: Ints) -> None:
         if len(self.dirty) < len(self):
@@ -216,6 +250,12 @@ def _flat(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column if column.type == kind else column.cast(kind)
+
+
+def _matrix(columns: Sequence[pa.Array]) -> Ints:
+    """Integer columns side by side; large unsigned ones wrap around, and back."""
+    wide = [c.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False) for c in columns]
+    return np.ascontiguousarray(np.stack(wide, axis=1))
 
 
 def _distinct(columns: list[pa.Array]) -> tuple[list[pa.Array], Ints]:

@@ -157,6 +157,37 @@ def test_a_key_table_knows_its_keys(keys: list[list[int]], data: st.DataObject) 
         table.release(np.array([live.pop(k) for k in gone], np.int64))
 
 
+@given(
+    keys=st.lists(
+        st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), st.integers(0, 2)), min_size=1),
+        min_size=1,
+        max_size=8,
+    ),
+    data=st.data(),
+)
+@settings(max_examples=100)
+def test_a_key_of_several_integers_is_found_again(keys: list[list[tuple[int, int]]], data: st.DataObject) -> None:
+    """As above; and a table that is put back from its blocks knows the same keys."""
+    schema = pa.schema([("a", pa.int64()), ("b", pa.uint8())])
+    table, live = KeyTable(schema), {}
+    for batch in keys:
+        slots = table.slots([pa.array(c, f.type) for c, f in zip(zip(*batch, strict=True), schema, strict=True)])
+        found = [c.to_pylist() for c in table.columns(slots)]
+        assert list(zip(*found, strict=True)) == batch
+        for k, s in zip(batch, slots.tolist(), strict=True):
+            assert live.setdefault(k, s) == s
+        assert len(set(live.values())) == len(live) == table.live
+        gone = data.draw(st.lists(st.sampled_from(sorted(live)), unique=True))
+        table.release(np.array([live.pop(k) for k in gone], np.int64))
+    again = KeyTable(schema)
+    for _, block in table.blocks(False):
+        if block is not None:
+            again.load(block)
+    for k, s in live.items():
+        assert again.slots([pa.array([v], f.type) for v, f in zip(k, schema, strict=True)]).tolist() == [s]
+    assert again.live == len(live)
+
+
 def test_a_table_without_key_columns_is_swept_and_used_again() -> None:
     source = Source(pa.table({"t": [1, 2]}))
     plan = lower([source.stream().tumble(10).agg(n=hp.count()).node])

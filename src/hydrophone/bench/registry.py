@@ -28,6 +28,7 @@ BENCHES = {
     "oop_late_join": "oop:late_join",
     "oop_sliding": "oop:sliding",
     "oop_marks": "oop:marks",
+    "oop_throughput": "smoothing:cases",
 }
 """By name the module and the function that makes the cases."""
 

@@ -1,0 +1,264 @@
+"""Two-level aggregation, the low level: a table of fixed size that sheds partial aggregates instead of growing.
+
+After Li et al., "Out-of-Order Processing", section 6. Rows meet the partial aggregate of their group and window in the table.
+Where two groups want the same entry (and the next one, which is tried first) an aggregate is shed to the high level, which
+merges what it gets in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.batch import Ints
+from hydrophone.errors import ParameterError
+
+_CODES: dict[tuple[np.ufunc, str], int] = {
+    (np.add, "i"): 0,
+    (np.add, "f"): 1,
+    (np.minimum, "i"): 2,
+    (np.minimum, "f"): 3,
+    (np.maximum, "i"): 4,
+    (np.maximum, "f"): 5,
+}
+
+
+class Flush(IntEnum):
+    """When the aggregates of windows that are over leave the table.
+
+    LAZY : when another group wants their entry, and at the latest when they are `late` windows old
+    SLOW : also one of them for every so many rows
+    IN_ORDER : as SLOW, in the order of windows: before an aggregate of the new window is shed, all old ones are
+    """
+
+    LAZY = 0
+    SLOW = 1
+    IN_ORDER = 2
+
+
+class LowLevel:
+    """A table of `size` partial aggregates by (group, window).
+
+    Parameters
+    ----------
+    size : entries
+    merge : for every part of an aggregate the ufunc that merges it (add, minimum or maximum) and its dtype
+    flush : when old aggregates leave
+    every : with SLOW and IN_ORDER, the rows for each old aggregate that leaves
+    late : how many windows an aggregate may stay after its own
+
+    Examples
+    --------
+    >>> table = LowLevel(4, [(np.add, np.int64)])
+    >>> group, window = np.array([7, 7, 9]), np.array([0, 0, 0])
+    >>> len(table.add(group, window, [np.array([1, 1, 1])])[0])
+    0
+    >>> groups, windows, (counts,) = table.rest()
+    >>> sorted(zip(groups.tolist(), windows.tolist(), counts.tolist()))
+    [(7, 0, 2), (9, 0, 1)]
+    """
+
+    def __init__(
+        self,
+        size: int,
+        merge: Sequence[tuple[np.ufunc, npt.DTypeLike]],
+        flush: Flush = Flush.LAZY,
+        *,
+        every: int = 160,
+        late: int = 2,
+    ) -> None:
+        for name, value, least in (("size", size, 1), ("every", every, 1), ("late", late, 0)):
+            if value < least:
+                raise ParameterError(f"low level: {name} must be at least {least}, got {value}")
+        self.kinds = [np.dtype(d) for _, d in merge]
+        self.codes = np.array([_CODES[m, _kind(d)] for (m, _), d in zip(merge, self.kinds, strict=True)], np.int64)
+        self.flush, self.every, self.late = flush, every, late
+        self.group = np.zeros(size, np.int64)
+        self.window = np.full(size, _EMPTY, np.int64)
+        self.parts = np.zeros((size, len(merge)), np.int64)
+        # The newest window, where slow flush goes on, and rows until it does.
+        self._at = np.array([_EMPTY, size, every], np.int64)
+        # Aggregates in the table by age in windows; the last counts all that are too old.
+        self._ages = np.zeros(late + 2, np.int64)
+        self._out = _Out(size, len(merge))
+
+    @property
+    def oldest(self) -> int | None:
+        """The oldest window that still has an aggregate in the table."""
+        there = self.window[self.window != _EMPTY]
+        return int(there.min()) if len(there) else None
+
+    def add(self, group: Ints, window: Ints, parts: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints, list[Any]]:
+        """Take rows; give the aggregates that are shed: groups, windows and parts."""
+        rows = self._bits(parts, len(group))
+        if len(self._out.group) < len(self.group) + len(group):  # nothing is shed that was not there or came now
+            self._out = _Out(len(self.group) + len(group), len(self.kinds))
+        out = self._out
+        n = _add(
+            group, window, rows, rows.view(np.float64), self.codes, int(self.flush), self.every,
+            self.group, self.window, self.parts, self.parts.view(np.float64), self._at, self._ages,
+            out.group, out.window, out.parts,
+        )  # fmt: skip
+        return self._given(out, n)
+
+    def rest(self) -> tuple[Ints, Ints, list[Any]]:
+        """Give everything and be empty."""
+        out = self._out
+        n = _flush(np.iinfo(np.int64).max, self.group, self.window, self.parts, out.group, out.window, out.parts, 0)
+        self._ages[:] = 0
+        return self._given(out, n)
+
+    def _bits(self, parts: Sequence[npt.NDArray[Any]], rows: int) -> Ints:
+        """Numbers of all kinds side by side, as the bits of int64."""
+        bits = np.empty((rows, len(self.kinds)), np.int64)
+        for i, (part, kind) in enumerate(zip(parts, self.kinds, strict=True)):
+            bits[:, i] = part.astype(np.int64 if kind.kind in "iu" else np.float64, copy=False).view(np.int64)
+        return bits
+
+    def _given(self, out: _Out, n: int) -> tuple[Ints, Ints, list[Any]]:
+        parts = []
+        for i, kind in enumerate(self.kinds):
+            part = out.parts[:n, i].copy()
+            parts.append(part if kind.kind in "iu" else part.view(np.float64))
+        return out.group[:n].copy(), out.window[:n].copy(), parts
+
+
+class _Out:
+    """Room for what is shed."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.group, self.window = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        self.parts = np.empty((rows, width), np.int64)
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    return "i" if dtype.kind in "iu" else "f"
+
+
+_EMPTY = np.iinfo(np.int64).min
+
+
+@numba.njit(cache=True, nogil=True)
+def _place(group, window, size):  # type: ignore[no-untyped-def]
+    """The entry that a group of a window wants: splitmix64's finaliser, brought down to the size."""
+    x = np.uint64(group) ^ (np.uint64(window) * np.uint64(0x9E3779B97F4A7C15))
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64(((x >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+
+
+@numba.njit(cache=True, nogil=True)
+def _merge(codes, ints, floats, at, row_ints, row_floats, i):  # type: ignore[no-untyped-def]
+    for j in range(len(codes)):
+        code = codes[j]
+        if code == 0:
+            ints[at, j] += row_ints[i, j]
+        elif code == 1:
+            floats[at, j] += row_floats[i, j]
+        elif code == 2:
+            ints[at, j] = min(ints[at, j], row_ints[i, j])
+        elif code == 4:
+            ints[at, j] = max(ints[at, j], row_ints[i, j])
+        else:
+            a, b = floats[at, j], row_floats[i, j]
+            wins = b < a if code == 3 else b > a
+            if not np.isnan(a) and (wins or np.isnan(b)):  # NaN wins over numbers
+                floats[at, j] = b
+
+
+@numba.njit(cache=True, nogil=True)
+def _shed(at, group, window, parts, out_group, out_window, out_parts, n):  # type: ignore[no-untyped-def]
+    out_group[n], out_window[n] = group[at], window[at]
+    for j in range(parts.shape[1]):
+        out_parts[n, j] = parts[at, j]
+    window[at] = _EMPTY
+    return n + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _flush(before, group, window, parts, out_group, out_window, out_parts, n):  # type: ignore[no-untyped-def]
+    """Shed all aggregates of windows before one."""
+    for at in range(len(window)):
+        if window[at] != _EMPTY and window[at] < before:
+            n = _shed(at, group, window, parts, out_group, out_window, out_parts, n)
+    return n
+
+
+@numba.njit(cache=True, nogil=True)
+def _turn(by, ages):  # type: ignore[no-untyped-def]
+    """All aggregates grow older by so many windows."""
+    last = len(ages) - 1
+    for age in range(last, -1, -1):
+        count, ages[age] = ages[age], 0
+        ages[min(age + by, last)] += count
+
+
+@numba.njit(cache=True, nogil=True)
+def _add(  # type: ignore[no-untyped-def]
+    rows_group, rows_window, rows_ints, rows_floats, codes, flush, every,
+    group, window, ints, floats, state, ages, out_group, out_window, out_parts,
+):  # fmt: skip
+    """Take rows; gives how many aggregates were shed."""
+    size, last = len(group), len(ages) - 1
+    newest, cursor, countdown = state[0], state[1], state[2]
+    n = 0
+    for i in range(len(rows_group)):
+        g, w = rows_group[i], rows_window[i]
+        if w > newest:
+            if newest != _EMPTY:
+                if flush == 2 and cursor < size:  # what slow flush has not come to of the window before
+                    n = _flush(newest, group, window, ints, out_group, out_window, out_parts, n)
+                    ages[1:] = 0
+                _turn(min(w - newest, last), ages)
+                if ages[last] > 0:
+                    n = _flush(w - (last - 1), group, window, ints, out_group, out_window, out_parts, n)
+                    ages[last] = 0
+            newest, cursor, countdown = w, 0, every
+        if flush != 0 and cursor < size:
+            countdown -= 1
+            if countdown <= 0:
+                countdown = every
+                # One old aggregate; entries that are empty or new are passed over, a few at a time.
+                for _ in range(16):
+                    if cursor >= size:
+                        break
+                    old = window[cursor] != _EMPTY and window[cursor] < newest
+                    if old:
+                        ages[min(newest - window[cursor], last)] -= 1
+                        n = _shed(cursor, group, window, ints, out_group, out_window, out_parts, n)
+                    cursor += 1
+                    if old:
+                        break
+        first = _place(g, w, size)
+        other = first + 1 if first + 1 < size else 0
+        at = -1
+        if window[first] == w and group[first] == g:
+            at = first
+        elif window[other] == w and group[other] == g:
+            at = other
+        if at >= 0:
+            _merge(codes, ints, floats, at, rows_ints, rows_floats, i)
+            continue
+        if window[first] == _EMPTY:
+            at = first
+        elif window[other] == _EMPTY:
+            at = other
+        else:
+            at = other if window[other] < window[first] else first
+            if flush == 2 and window[at] == newest and cursor < size:
+                n = _flush(newest, group, window, ints, out_group, out_window, out_parts, n)
+                ages[1:] = 0
+                cursor = size
+            ages[min(newest - window[at], last)] -= 1
+            n = _shed(at, group, window, ints, out_group, out_window, out_parts, n)
+        group[at], window[at] = g, w
+        ages[min(newest - w, last)] += 1
+        for j in range(len(codes)):
+            ints[at, j] = rows_ints[i, j]
+    state[0], state[1], state[2] = newest, cursor, countdown
+    return n
