@@ -12,6 +12,7 @@ from hydrophone.handles.own import OwnFilters
 from hydrophone.handles.rates import Rates
 from hydrophone.handles.reductions import Rollings
 from hydrophone.handles.spectra import Spectra
+from hydrophone.handles.wavelets import Wavelets
 from hydrophone.ops.intervals import Above
 from hydrophone.ops.rows import ToEvents
 from hydrophone.ops.signals import Channel
@@ -31,6 +32,7 @@ class UniformSignal(
     Rollings,
     Spectra,
     Rates,
+    Wavelets,
     of=UniformType,
 ):
     """Samples on an exact grid."""

@@ -11,6 +11,7 @@ from hydrophone.handles.arrays import Arrays
 from hydrophone.handles.own import OwnIterations
 from hydrophone.handles.reductions import Reductions
 from hydrophone.handles.spectra import WindowSpectra
+from hydrophone.handles.wavelets import WindowWavelets
 from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, Rfft
 from hydrophone.plan.types import WindowedType
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
 
 
-class Windowed(Arrays, Reductions, WindowSpectra, OwnIterations, of=WindowedType):
+class Windowed(Arrays, Reductions, WindowSpectra, WindowWavelets, OwnIterations, of=WindowedType):
     """Arrays of samples; array operators compose until `overlap_add` or nothing ends them."""
 
     def fft(self) -> Windowed:

@@ -11,11 +11,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.batch import Batch, Ints, Mask, Segments
+from hydrophone.batch import Batch, Mask, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.grids import Grids
-from hydrophone.ops.history import History
+from hydrophone.ops.history import History, Seams
 from hydrophone.ops.recursive import RecursiveKernel
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -74,10 +74,10 @@ class FirKernel(Kernel):
         if not len(batch):
             return ()
         self.grids.learn(batch, len(self.keys))
-        wide = self.history.extend(batch, len(self.keys))
-        y = batch.with_values(_fir(wide.values, wide.at, batch.offsets, self.taps, batch.values.shape))
+        seams = self.history.seams(batch, len(self.keys))
+        y = batch.with_values(_fir(batch, seams, self.taps, self.out.dtype))
         if self.missing is Missing.DROP:
-            y = y.cut(np.arange(len(y)), np.minimum(y.first + self.history.size - wide.seen, y.next), y.next)
+            y = y.cut(np.arange(len(y)), np.minimum(y.first + self.history.size - seams.seen, y.next), y.next)
         return (y,)
 
     def idle(self, marks: Marks) -> Mask:
@@ -85,25 +85,27 @@ class FirKernel(Kernel):
         return self.history.idle(self.grids, len(self.keys), marks[0])
 
 
-def _fir(
-    values: npt.NDArray[Any], at: Ints, offsets: Ints, taps: npt.NDArray[Any], shape: tuple[int, ...]
-) -> npt.NDArray[Any]:
-    """The filtered runs; sums are taken tap by tap, so that no cut can change a bit of them."""
-    out = np.zeros(shape, values.dtype)
-    channels = shape[1] if len(shape) > 1 else 1
-    weights = taps.astype(values.dtype)
-    _convolve(values.reshape(-1), at * channels, offsets * channels, weights, channels, out.reshape(-1))
+def _fir(x: Segments, seams: Seams, taps: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The filtered runs, their begin from the seams; sums are taken tap by tap, so that no cut can change a bit of them."""
+    out = np.zeros(x.values.shape, dtype)
+    width = out.shape[1] if out.ndim > 1 else 1
+    begin, end, weights = x.offsets[:-1] * width, x.offsets[1:] * width, taps.astype(dtype)
+    middle = begin + seams.heads * width
+    _convolve(seams.values.reshape(-1), seams.at * width, begin, middle, weights, width, out.reshape(-1))
+    if (middle < end).any():
+        values = np.ascontiguousarray(x.values, dtype)
+        _convolve(values.reshape(-1), middle, middle, end, weights, width, out.reshape(-1))
     return out
 
 
 @numba.njit(cache=True, nogil=True)
-def _convolve(values: Any, at: Any, offsets: Any, taps: Any, channels: int, out: Any) -> None:
+def _convolve(values: Any, at: Any, begin: Any, end: Any, taps: Any, channels: int, out: Any) -> None:
     """Blocks of samples that stay in the nearest cache, four taps at a time over each; every sum is still taken tap by tap."""
     block, fours = 1024, len(taps) // 4 * 4
     for run in range(len(at)):
-        for start in range(offsets[run], offsets[run + 1], block):
-            size = min(block, offsets[run + 1] - start)
-            y, here = out[start : start + size], at[run] + start - offsets[run]
+        for start in range(begin[run], end[run], block):
+            size = min(block, end[run] - start)
+            y, here = out[start : start + size], at[run] + start - begin[run]
             for k in range(0, fours, 4):
                 x0, x1, x2, x3 = (
                     values[here - k * channels : here - k * channels + size],

@@ -40,6 +40,24 @@ class Extended:
     """The index that was due before each run (``MIN_TIME`` for a key that is new)."""
 
 
+@dataclass(frozen=True, eq=False)
+class Seams:
+    """The begin of every run with the `size` samples before it: what cannot be read from the batch itself.
+
+    Attributes
+    ----------
+    values : the buffer
+    at : where in the buffer each run begins
+    heads : how many samples of each run are in the buffer: `size`, or all that it has
+    seen : how many samples without a hole lie before each run (at most `size`)
+    """
+
+    values: Values
+    at: Ints
+    heads: Ints
+    seen: Ints
+
+
 class History(SlotArrays):
     """The last `size` samples of every key, and the index that is due next.
 
@@ -66,6 +84,21 @@ class History(SlotArrays):
         _fill(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], seen, at, pad, flat)
         self.touch(x.slot)
         return Extended(values, at, seen, pad, at - pad, due)
+
+    def seams(self, x: Segments, slots: int) -> Seams:
+        """As `extend`, without a copy of the samples that have enough others before them in their own run."""
+        self.reserve(slots)
+        heads = np.minimum(x.lengths, self.size)
+        at = np.cumsum(heads + self.size) - heads
+        seen = np.empty(len(x), np.int64)
+        values = np.empty((int((heads + self.size).sum()), *x.values.shape[1:]), self.dtype)
+        width = x.values.shape[1] if x.values.ndim > 1 else 1
+        flat, tail = values.reshape(len(values), width), self["tail"].reshape(len(self), self.size, width)
+        fresh = np.ascontiguousarray(x.values).reshape(len(x.values), width)
+        zero = self.missing is Missing.ZERO
+        _sew(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], zero, at, seen, flat)
+        self.touch(x.slot)
+        return Seams(values, at, heads, seen)
 
     def idle(self, grids: Grids, slots: int, mark: int) -> Mask:
         """Keys whose history can no longer show in any output."""
@@ -119,3 +152,36 @@ def _fill(
             tail[s] = out[begin + length - size : begin + length]
             due[s] = first[run] + length
             known[s] = min(seen[run] + length, size)
+
+
+@numba.njit(cache=True, nogil=True)
+def _sew(
+    slot: Any,
+    first: Any,
+    offsets: Any,
+    x: Any,
+    tail: Any,
+    due: Any,
+    known: Any,
+    zero: bool,
+    at: Any,
+    seen: Any,
+    out: Any,
+) -> None:
+    """Run by run: the tail of the key with zeros for a hole, then the begin of the run; and the new tail."""
+    size = tail.shape[1]
+    for run in range(len(slot)):
+        s, begin, end, here = slot[run], offsets[run], offsets[run + 1], at[run]
+        gap = 0 if due[s] == MIN_TIME else first[run] - due[s]
+        pad = min(gap, size) if zero else (size if gap > 0 else 0)
+        seen[run] = known[s] if gap == 0 else 0
+        head = min(end - begin, size)
+        out[here - size : here - pad] = tail[s, pad:]
+        out[here - pad : here] = 0
+        out[here : here + head] = x[begin : begin + head]
+        if end - begin >= size:
+            tail[s] = x[end - size : end]
+        else:
+            tail[s] = out[here + head - size : here + head]
+        due[s] = first[run] + end - begin
+        known[s] = min(seen[run] + end - begin, size)

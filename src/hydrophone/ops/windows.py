@@ -73,8 +73,8 @@ class Window(Node):
         return WindowKernel(self.size, self.hop, self.missing, x)
 
 
-AT_ONCE = 1 << 17
-"""Values of all windows that are cut at a time: a megabyte of doubles."""
+AT_ONCE = 1 << 19
+"""Values of all windows that are cut at a time: four megabytes of doubles, from which on NumPy asks for large pages."""
 
 
 class WindowKernel(Kernel):
@@ -91,8 +91,10 @@ class WindowKernel(Kernel):
         assert isinstance(batch, Segments)
         if not len(batch):
             return ()
-        self.owed.reserve(len(self.keys))
         self.grids.learn(batch, len(self.keys))
+        if self.missing is not Missing.ZERO and (batch.slot[1:] > batch.slot[:-1]).all():
+            return self._straight(batch)
+        self.owed.reserve(len(self.keys))
         wide = self.history.extend(batch, len(self.keys))
         ripe = batch.first if self.missing is Missing.ZERO else batch.first + self.history.size - wide.seen
         start, at = self._grid(ripe), wide.at - batch.first
@@ -100,6 +102,15 @@ class WindowKernel(Kernel):
         if self.missing is Missing.ZERO:
             start, stop, at, slot = self._with_holes(batch, wide.due, wide.pad, wide.end, start, at)
         return self._cut(slot, start, stop, at, wide.values, batch.base)
+
+    def _straight(self, batch: Segments) -> Iterator[Windows]:
+        """Every key has one run: first the windows that begin before it, then those inside, which are not copied."""
+        seams, size = self.history.seams(batch, len(self.keys)), self.history.size
+        whole = batch.first + size
+        start, stop = self._grid(whole - seams.seen), np.minimum(whole, batch.next)
+        yield from self._cut(batch.slot, start, stop, seams.at - batch.first, seams.values, batch.base)
+        inside = batch.offsets[:-1] - batch.first
+        yield from self._cut(batch.slot, self._grid(whole), batch.next, inside, batch.values, batch.base)
 
     def _with_holes(
         self, batch: Segments, due: Ints, pad: Ints, end: Ints, start: Ints, at: Ints
@@ -155,21 +166,25 @@ class WindowKernel(Kernel):
         A few at a time, so that what follows finds them in the cache, and overlap costs no memory.
         """
         count = np.maximum(0, -((start - stop) // self.hop))
-        which = np.repeat(np.arange(len(slot)), count)
-        last = start[which] + self.hop * ranges(np.zeros(len(count), np.int64), count)
-        if not len(last):
-            return
-        view = np.lib.stride_tricks.sliding_window_view(values, self.size)
-        begin, few = at[which] + last - self.size + 1, max(1, AT_ONCE // self.size)
-        for i in range(0, len(last), few):
-            some = slice(i, i + few)
-            yield Windows(slot[which[some]], last[some], self._gathered(values, view, begin[some]), base)
+        until, few = np.cumsum(count), max(1, AT_ONCE // self.size)
+        total = int(until[-1]) if len(until) else 0
+        for i in range(0, total, few):
+            end = min(i + few, total)
+            low, high = (int(np.searchsorted(until, k, "right")) for k in (i, end - 1))
+            share, skipped = count[low : high + 1].copy(), np.zeros(high + 1 - low, np.int64)
+            skipped[0] = i - until[low] + count[low]
+            share[0] -= skipped[0]
+            share[-1] -= until[high] - end
+            which = np.repeat(np.arange(low, high + 1), share)
+            last = start[which] + self.hop * ranges(skipped, share)
+            begin = at[which] + last - self.size + 1
+            yield Windows(slot[which], last, self._gathered(values, begin), base)
 
-    def _gathered(self, values: npt.NDArray[Any], view: npt.NDArray[Any], begin: Ints) -> npt.NDArray[Any]:
-        """The windows that begin at these places; those that lie apart and evenly are not copied."""
-        if self.hop >= self.size and (np.diff(begin) == self.hop).all():
-            shape, strides = (len(begin), self.size), (self.hop * values.itemsize, values.itemsize)
-            return np.lib.stride_tricks.as_strided(values[begin[0] :], shape, strides)
+    def _gathered(self, values: npt.NDArray[Any], begin: Ints) -> npt.NDArray[Any]:
+        """The windows that begin at these places; those that lie evenly are not copied."""
+        view = np.lib.stride_tricks.sliding_window_view(values, self.size)
+        if (begin[1:] - begin[:-1] == self.hop).all():
+            return view[begin[0] : begin[-1] + 1 : self.hop]
         return view[begin]
 
 
