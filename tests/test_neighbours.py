@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hydrophone.batch import Events
 from hydrophone.ops.asof import in_time, neighbours
+from hydrophone.plan.reach import EVER
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(-4, 9) | st.sampled_from([MIN_TIME + 1, MAX_TIME - 1])))
@@ -18,7 +19,7 @@ def events(pairs: list[tuple[int, int]]) -> Events:
     return Events(slot, start, None, pa.table({"n": np.arange(len(slot))}))
 
 
-@given(rows.filter(bool), rows, st.sampled_from([0, 3, MAX_TIME]))
+@given(rows.filter(bool), rows, st.sampled_from([0, 3, MAX_TIME, EVER]))
 @pytest.mark.parametrize("direction", ["backward", "forward"])
 def test_neighbours(direction: str, left: list, right: list, tolerance: int) -> None:
     for order in (left, sorted(left, key=lambda row: row[1]), sorted(left)):

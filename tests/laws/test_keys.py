@@ -20,7 +20,7 @@ from hydrophone.engine.pipeline import Pipeline
 from hydrophone.keys import KeyTable, spread
 from hydrophone.ops.keys import KeyBy
 from hydrophone.plan.lower import lower
-from hydrophone.plan.reach import reach_of_sources
+from hydrophone.plan.reach import EVER, reach_of_sources
 
 
 def keeps_key(case: Case) -> bool:
@@ -96,7 +96,7 @@ def comes_and_goes(case: Case) -> bool:
     plain = all(s.keys == ("k",) and s.time == "t" and s.end in (None, "e") for s in case.inputs.values())
     whole = all(pa.types.is_integer(s.table.schema.field("t").type) and not s.samples for s in case.inputs.values())
     text = all(s.table.schema.field("k").type == pa.string() for s in case.inputs.values())
-    return plain and whole and text and all(r.bounded for r in reaches)
+    return plain and whole and text and all(r.bounded and (r.before or 0) < EVER for r in reaches)
 
 
 def later(source: Source, turn: int, by: int) -> Source:

@@ -16,6 +16,7 @@ from hydrophone.ops.consecutive import Pairs, Pattern
 from hydrophone.ops.joins import BandJoin, free_name
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
+from hydrophone.ops.sweep_area import size_in_bytes
 from hydrophone.time import Duration, duration
 
 if TYPE_CHECKING:
@@ -36,21 +37,44 @@ class Relations(Query):
         """At every instant each payload of a key at most once."""
         return self._then(Distinct)
 
-    def join(self, other: Stream, *, on: On = None, how: str = "inner") -> Stream:
+    def join(
+        self,
+        other: Stream,
+        *,
+        on: On = None,
+        how: str = "inner",
+        area: str | tuple[str, str] = "auto",
+        limit: int | str | None = None,
+        overflow: str = "spill",
+    ) -> Stream:
         """Pairs of events whose lifetimes overlap, alive while both are; `on` names columns that must be equal (by default the key).
 
-        ``how="left"`` adds the parts of lifetimes that meet nothing, ``how="full"`` also those of the other side.
+        ``how="left"`` adds the parts of lifetimes that meet nothing, ``how="full"`` also those of the other side. `area` is how
+        each side finds its rows: ``"hash"``, ``"sorted"`` or ``"list"``, or one for each side. `limit` (``"256MB"``) is what each
+        side keeps in memory; beyond it older rows go to disk, or with ``overflow="shed"`` the oldest are forgotten and counted.
         """
         left, right = _keyed(self, other, on)
-        return left._then(Join, right, how=how)
+        return left._then(Join, right, how=how, area=area, limit=size_in_bytes(limit), overflow=overflow)
 
-    def band_join(self, other: Stream, *, before: Duration, after: Duration, on: On = None, by: str = "left") -> Stream:
+    def band_join(
+        self,
+        other: Stream,
+        *,
+        before: Duration,
+        after: Duration,
+        on: On = None,
+        by: str = "left",
+        limit: int | str | None = None,
+        overflow: str = "spill",
+    ) -> Stream:
         """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key).
 
         `by` says whose time a pair has: ``"left"``, ``"right"``, or the earlier (``"min"``) or later (``"max"``) of both.
+        `limit` and `overflow` as in `join`.
         """
         left, right = _keyed(self, other, on)
-        return left._then(BandJoin, right, before=duration(before), after=duration(after), by=by)
+        band = {"before": duration(before), "after": duration(after), "by": by}
+        return left._then(BandJoin, right, **band, limit=size_in_bytes(limit), overflow=overflow)
 
     def asof_join(
         self, other: Stream, *, on: On = None, direction: str = "backward", tolerance: Duration | None = None

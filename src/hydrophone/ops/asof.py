@@ -20,12 +20,12 @@ from hydrophone.ops.joins import free_name
 from hydrophone.ops.overlaps import by_time
 from hydrophone.ops.place import in_order, untie
 from hydrophone.ops.sets import same_key
+from hydrophone.ops.sweep_area import SweepArea, without
 from hydrophone.plan.node import Node
-from hydrophone.plan.reach import Reach
+from hydrophone.plan.reach import EVER, Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import search
-from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, add_time
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 DIRECTIONS = ("backward", "forward", "nearest", "interpolated")
 
@@ -46,6 +46,10 @@ class AsofJoin(Node):
 
     direction: str = "backward"
     tolerance: int | None = None
+
+    def describe(self) -> str:
+        """With the form of the state."""
+        return f"{super().describe()}; state: left list area, right sorted area"
 
     def check(self) -> None:
         """A word that is known, and an end to waiting."""
@@ -82,9 +86,9 @@ class AsofJoin(Node):
         return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *named]), left.end)
 
     def reach(self, left: StreamType, right: StreamType) -> tuple[Reach, Reach]:
-        """The tolerance, to the side it looks to."""
+        """The tolerance, to the side it looks to; without one the last event may be any time ago."""
         if self.tolerance is None:
-            return Reach(), Reach.unbounded("asof_join: without tolerance the last event may be any time ago")
+            return Reach(), Reach.past()
         before = 0 if self.direction == "forward" else self.tolerance
         return Reach(), Reach(before, 0 if self.direction == "backward" else self.tolerance)
 
@@ -98,14 +102,18 @@ class AsofJoinKernel(Kernel):
 
     def __init__(self, direction: str, tolerance: int | None, out: StreamType) -> None:
         self.direction, self.out = direction, out
-        self.tolerance = MAX_TIME if tolerance is None else tolerance
-        self.left: Held[Events] = Held(Events)
-        self.right: Held[Events] = Held(Events)
+        self.tolerance = EVER if tolerance is None else tolerance
+        self.left = SweepArea("list")
+        self.right = SweepArea("sorted")
+        self._oldest = MIN_TIME
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Hold."""
+        """Remember, but no right event that is too old for all left ones, by the progress that is known."""
         assert isinstance(batch, Events)
-        (self.right if port else self.left).add(batch)
+        if port:
+            self.right.insert(without(batch, batch.start < self._oldest))
+        else:
+            self.left.insert(batch)
         return ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
@@ -118,9 +126,17 @@ class AsofJoinKernel(Kernel):
             if ready.any():
                 out.append(self._joined(self.left.take(ready), right))
         waiting = self.left.all()
+        first = marks[0] if waiting is None else min(marks[0], int(waiting.start.min()))
+        self._oldest = int(self._before(first))
         if right is not None:
             self._forget(right, waiting, marks[0])
-        return out, marks[0] if waiting is None else min(marks[0], int(waiting.start.min()))
+        return out, first
+
+    def _before(self, time: Any) -> Any:
+        """The earliest instant that matters to left events from a time on."""
+        if self.tolerance == EVER:
+            return np.full_like(time, MIN_TIME)
+        return add_time(time, 0 if self.direction == "forward" else -self.tolerance)
 
     def _joined(self, left: Events, right: Events | None) -> Events:
         names = len(left.columns.column_names)
@@ -162,15 +178,13 @@ class AsofJoinKernel(Kernel):
         lowest = np.full(len(self.keys), mark)
         if waiting is not None:
             np.minimum.at(lowest, waiting.slot, waiting.start)
-        oldest = add_time(lowest, -(0 if self.direction == "forward" else self.tolerance))
         if mark == MAX_TIME and waiting is None:
-            gone = np.ones(len(right), np.bool_)
-        else:
-            right = in_order(right)
-            self.right.replace(right, np.zeros(0, np.int64))
-            gone = _useless(right.slot, right.start, lowest, oldest)
-        if gone.any():
-            self.right.take(gone)
+            self.right.expire(lambda events: np.ones(len(events), np.bool_))
+            return
+        oldest = self._before(lowest)
+        right = _untied_in_time(right, len(self.keys)) if in_time(right.start) else in_order(right)
+        self.right.replace(right, np.zeros(0, np.int64))
+        self.right.expire(lambda events: _useless(events.slot, events.start, lowest, oldest))
 
 
 # --- neighbours in time -------------------------------------------------------------------------------------------------
@@ -185,21 +199,22 @@ def neighbours(
     time, whatever its keys, one pass over both finds all; otherwise every key is searched.
     """
     back = ahead = np.zeros(0, np.int64)
+    near = np.uint64(tolerance)
     if in_time(left.start):
         right = _untied_in_time(right, slots)
         sides = (left.slot, left.start, right.slot, right.start)
         if direction != "forward":
-            back = _last_until(*sides, slots, tolerance)
+            back = _last_until(*sides, slots, near)
         if direction != "backward":
-            ahead = _first_from(*sides, slots, tolerance)
+            ahead = _first_from(*sides, slots, near)
         return left, right, back, ahead
     left, right = by_time(left), in_order(right)
     if direction != "forward":
         back = search(right.slot, right.start, left.slot, left.start, "right") - 1
-        _check(left.slot, left.start, right.slot, right.start, back, tolerance)
+        _check(left.slot, left.start, right.slot, right.start, back, near)
     if direction != "backward":
         ahead = search(right.slot, right.start, left.slot, left.start, "left")
-        _check(left.slot, left.start, right.slot, right.start, ahead, tolerance)
+        _check(left.slot, left.start, right.slot, right.start, ahead, near)
     return left, right, back, ahead
 
 
@@ -233,7 +248,7 @@ def _rises(start):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _near(low, high, tolerance):  # type: ignore[no-untyped-def]
     # Times may lie further apart than a signed number holds.
-    return np.uint64(high) - np.uint64(low) <= np.uint64(tolerance)
+    return np.uint64(high) - np.uint64(low) <= tolerance
 
 
 @numba.njit(cache=True, nogil=True)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Ints
+from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.ops.place import in_order
 from hydrophone.ops.sets import same_key
+from hydrophone.ops.sweep_area import Memory, SweepArea, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
-from hydrophone.runs import ranges, search
-from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, add_time
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 BY = ("left", "right", "min", "max")
 """Whose time a pair has."""
@@ -37,9 +36,21 @@ class BandJoin(Node):
     before: int
     after: int
     by: str = "left"
+    limit: int | None = None
+    overflow: str = "spill"
+
+    @property
+    def memory(self) -> Memory:
+        """What each side may keep."""
+        return Memory(self.limit, self.overflow)
+
+    def describe(self) -> str:
+        """With the form of the state."""
+        return f"{super().describe()}; state: band areas{self.memory.describe()}"
 
     def check(self) -> None:
         """A band that is not empty, and a time that is known."""
+        self.memory.check("band_join")
         if self.by not in BY:
             raise ParameterError(
                 f"band_join: by must be one of {', '.join(BY)}, got {self.by!r}", hint="whose time a pair has"
@@ -84,7 +95,7 @@ class BandJoin(Node):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Match."""
-        return BandJoinKernel(self.before, self.after, self.by, self.type)
+        return BandJoinKernel(self.before, self.after, self.by, self.type, self.memory)
 
 
 def free_name(name: str, taken: set[str | None]) -> str:
@@ -96,48 +107,37 @@ def free_name(name: str, taken: set[str | None]) -> str:
 
 
 class BandJoinKernel(Kernel):
-    """Holds the events of either side that the other side may still answer, sorted by (slot, start)."""
+    """Remembers the events of either side that the other side may still answer."""
 
-    def __init__(self, before: int, after: int, by: str, out: StreamType) -> None:
+    def __init__(self, before: int, after: int, by: str, out: StreamType, memory: Memory) -> None:
         self.before, self.after, self.by, self.out = before, after, by, out
-        self.left: Held[Events] = Held(Events)
-        self.right: Held[Events] = Held(Events)
+        self.left = SweepArea("band", memory, name="band_join, left")
+        self.right = SweepArea("band", memory, name="band_join, right")
+        self._marks: Marks = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Match new events of one side with the waiting ones of the other."""
+        """Match new events of one side with the remembered ones of the other."""
         assert isinstance(batch, Events)
         mine, other = (self.right, self.left) if port else (self.left, self.right)
-        mine.add(batch)
-        waiting = other.all()
-        if waiting is None or not len(batch):
-            return ()
-        waiting = in_order(waiting)
-        other.replace(waiting, np.zeros(0, np.int64))
         low, high = (-self.after, self.before) if port else (-self.before, self.after)
-        first = search(waiting.slot, waiting.start, batch.slot, add_time(batch.start, low), "left")
-        stop = search(waiting.slot, waiting.start, batch.slot, add_time(batch.start, high), "right")
-        counts = stop - first
-        if not counts.any():
-            return ()
-        new, old = np.repeat(np.arange(len(batch)), counts), ranges(first, counts)
-        return (self._pairs(waiting, batch, old, new) if port else self._pairs(batch, waiting, new, old),)
+        for run, new, old in other.query(batch, add_time(batch.start, low), add_time(batch.start, high)):
+            yield self._pairs(run, batch, old, new) if port else self._pairs(batch, run, new, old)
+        mine.insert(without(batch, self._passed(port, batch)))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """Forget events whose band the other side has passed."""
-        self._forget(self.left, self.after, marks[1])
-        self._forget(self.right, self.before, marks[0])
+        self._marks = marks
+        self.left.expire(partial(self._passed, 0))
+        self.right.expire(partial(self._passed, 1))
         # A pair to come has a new event on one side; the other may lie so far before it.
         left, right = add_time(marks[0], -max(self.before, 0)), add_time(marks[1], -max(self.after, 0))
         bounds = {"left": (marks[0], right), "right": (left, marks[1]), "min": (left, right), "max": marks}
         return (), min(bounds[self.by])
 
-    @staticmethod
-    def _forget(held: Held[Events], span: int, mark: int) -> None:
-        batch = held.all()
-        if batch is not None:
-            gone = add_time(batch.start, span) < mark
-            if gone.any():
-                held.take(gone)
+    def _passed(self, port: int, events: Events) -> Mask:
+        """Which events nothing can answer any more, by the progress of the other side; after a restore it is not known at first."""
+        passed: Mask = add_time(events.start, self.before if port else self.after) < self._marks[1 - port]
+        return passed
 
     def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
         left, right = left.select(i), right.select(j)

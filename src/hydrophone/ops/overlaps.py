@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Ints
+from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.joins import free_name
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sets import same_columns, same_key
 from hydrophone.ops.sliding import joined_starts
+from hydrophone.ops.sweep_area import FORMS, Memory, SweepArea, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME
 
 HOW = ("inner", "left", "full")
 
@@ -32,19 +34,6 @@ def by_time(events: Events) -> Events:
     """In order of (slot, start)."""
     order = stable_order(events.slot, events.start)
     return events if order is None else events.select(order)
-
-
-def overlaps(a: Events, b: Events) -> tuple[Ints, Ints]:
-    """All pairs (row of a, row of b) of one slot whose lifetimes overlap; both in order of (slot, start)."""
-    low = search(b.slot, b.start, a.slot, a.start, "left")
-    counts = search(b.slot, b.start, a.slot, a.stop, "left") - low
-    # The others begin before: seen from them, it is the row of a that begins inside.
-    low_a = search(a.slot, a.start, b.slot, b.start, "right")
-    counts_a = search(a.slot, a.start, b.slot, b.stop, "left") - low_a
-    counts_a = np.maximum(counts_a, 0)
-    i = np.concatenate([np.repeat(np.arange(len(a)), counts), ranges(low_a, counts_a)])
-    j = np.concatenate([ranges(low, counts), np.repeat(np.arange(len(b)), counts_a)])
-    return i, j
 
 
 def covers(events: Events) -> Events:
@@ -89,9 +78,42 @@ class Join(Node):
     """
 
     how: str = "inner"
+    area: str | tuple[str, str] = "auto"
+    limit: int | None = None
+    overflow: str = "spill"
+
+    @property
+    def memory(self) -> Memory:
+        """What each side may keep."""
+        return Memory(self.limit, self.overflow)
+
+    def areas(self, left: StreamType) -> tuple[str, str]:
+        """The forms of the state of both sides: by the key where there is one, by time where all events have the same."""
+        if self.area == "auto":
+            return ("hash", "hash") if left.key.names else ("sorted", "sorted")
+        return self.area if isinstance(self.area, tuple) else (self.area, self.area)
+
+    def describe(self) -> str:
+        """With the form of the state."""
+        left, right = self.areas(self.inputs[0].type)
+        forms = f"{left} areas" if left == right else f"left {left} area, right {right} area"
+        chosen = ", sorted where keys have many rows" if self.area == "auto" and left == "hash" else ""
+        return f"how={self.how}; state: {forms}{chosen}{self.memory.describe()}"
 
     def check(self) -> None:
-        """A word that is known."""
+        """Words that are known."""
+        self.memory.check("join")
+        if self.limit is not None and self.how != "inner":
+            raise ParameterError(
+                f"join: how={self.how!r} cannot have a limit: it must wait for the end of lifetimes",
+                hint='how="inner", or chop the lifetimes first',
+            )
+        named = self.area if isinstance(self.area, tuple) else (self.area,)
+        if self.area != "auto" and (len(named) not in (1, 2) or not set(named) <= set(FORMS)):
+            raise ParameterError(
+                f"join: area must be auto or one of {', '.join(FORMS)}, or one for each side, got {self.area!r}",
+                hint='area="hash"',
+            )
         if self.how not in HOW:
             raise ParameterError(
                 f"join: how must be one of {', '.join(HOW)}, got {self.how!r}",
@@ -120,59 +142,59 @@ class Join(Node):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Match."""
-        return JoinKernel(self.how, left, right, self.type)
+        return JoinKernel(self, left, right)
 
 
 class JoinKernel(Kernel):
-    """Holds the events of either side that the other may still meet, and those whose end must be awaited."""
+    """Remembers the events of either side that the other may still meet, and those whose end must be awaited."""
 
-    def __init__(self, how: str, left: StreamType, right: StreamType, out: StreamType) -> None:
-        self.how, self.out = how, out
+    def __init__(self, node: Join, left: StreamType, right: StreamType) -> None:
+        self.how, self.out = node.how, node.type
         self.kinds = (left, right)
-        self.left: Held[Events] = Held(Events)
-        self.right: Held[Events] = Held(Events)
+        forms, adaptive = node.areas(left), node.area == "auto"
+        self.left = SweepArea(forms[0], node.memory, adaptive=adaptive, name="join, left")
+        self.right = SweepArea(forms[1], node.memory, adaptive=adaptive, name="join, right")
         self.left_open: Held[Events] = Held(Events)
         self.right_open: Held[Events] = Held(Events)
+        self._marks: Marks = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Match new events of one side with the held ones of the other."""
+        """Match new events of one side with the remembered ones of the other."""
         assert isinstance(batch, Events)
         mine, other = (self.right, self.left) if port else (self.left, self.right)
-        mine.add(batch)
+        for run, new, old in other.query(batch, batch.start, batch.stop - 1):
+            yield self._pairs(run, batch, old, new) if port else self._pairs(batch, run, new, old)
         if self.how == "full" or (self.how == "left" and port == 0):
             (self.right_open if port else self.left_open).add(batch)
-        waiting = other.all()
-        if waiting is None or not len(batch):
-            return ()
-        waiting = by_time(waiting)
-        other.replace(waiting, np.zeros(0, np.int64))
-        new = by_time(batch)
-        i, j = overlaps(waiting, new) if port else overlaps(new, waiting)
-        if not len(i):
-            return ()
-        a, b = (waiting.select(i), new.select(j)) if port else (new.select(i), waiting.select(j))
+        # What waits on the other side asks for this one too, however far progress is.
+        asked = self.how == "full" or (self.how == "left" and port == 1)
+        mine.insert(batch if asked else without(batch, batch.stop <= self._marks[1 - port]))
+
+    def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
+        a, b = left.select(i), right.select(j)
         columns = pa.table([*a.columns.columns, *b.columns.columns], schema=self.out.columns)
         stop = np.minimum(a.stop, b.stop) if self.out.end else None
-        return (Events(a.slot, np.maximum(a.start, b.start), stop, columns),)
+        return Events(a.slot, np.maximum(a.start, b.start), stop, columns)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """Give what was not met, and forget what the other side has passed."""
+        self._marks = marks
         out = [
             *self._rest(0, self.left_open, self.right, marks[1]),
             *self._rest(1, self.right_open, self.left, marks[0]),
         ]
-        forget_before(self.left, marks[1], self.right_open, len(self.keys))
-        forget_before(self.right, marks[0], self.left_open, len(self.keys))
+        self.left.expire(partial(over, mark=marks[1], waiting=self.right_open, slots=len(self.keys)))
+        self.right.expire(partial(over, mark=marks[0], waiting=self.left_open, slots=len(self.keys)))
         waiting = [int(h.start.min()) for h in (self.left_open.all(), self.right_open.all()) if h is not None]
         return out, min(*marks, *waiting)
 
-    def _rest(self, port: int, open_: Held[Events], other: Held[Events], mark: int) -> Iterable[Events]:
+    def _rest(self, port: int, open_: Held[Events], other: SweepArea, mark: int) -> Iterable[Events]:
         """The parts of one side's lifetimes that ended before the other's mark and met nothing."""
         held = open_.all()
         if held is None or not (ended := held.stop <= mark).any():
             return
         events = open_.take(ended)
-        cover = other.all()
+        cover = other.lifetimes()
         row, start, stop = uncovered(events, covers(cover) if cover is not None else covers(events.select(row_none())))
         alone = events.select(row)
         own = list(alone.columns.columns)
@@ -188,17 +210,14 @@ def row_none() -> Ints:
     return np.zeros(0, np.int64)
 
 
-def forget_before(held: Held[Events], mark: int, waiting: Held[Events], slots: int) -> None:
-    """Drop events that ended before all that may still ask for them: new ones, and those that wait."""
-    events, others = held.all(), waiting.all()
-    if events is None:
-        return
+def over(events: Events, mark: int, waiting: Held[Events], slots: int) -> Mask:
+    """Which events ended before all that may still ask for them: new ones, and those that wait."""
+    others = waiting.all()
+    if others is None:
+        return events.stop <= mark
     lowest = np.full(slots, mark)
-    if others is not None:
-        np.minimum.at(lowest, others.slot, others.start)
-    over = events.stop <= lowest[events.slot]
-    if over.any():
-        held.take(over)
+    np.minimum.at(lowest, others.slot, others.start)
+    return events.stop <= lowest[events.slot]
 
 
 # --- what is met, and what is not ---------------------------------------------------------------------------------------
@@ -270,7 +289,7 @@ class MetKernel(Kernel):
     def __init__(self, keep: str, equal: bool) -> None:
         self.keep, self.equal = keep, equal
         self.left: Held[Events] = Held(Events)
-        self.right: Held[Events] = Held(Events)
+        self.right = SweepArea("list")
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold; of right events only what is compared."""
@@ -278,7 +297,7 @@ class MetKernel(Kernel):
         if port == 0:
             self.left.add(batch)
         else:
-            self.right.add(
+            self.right.insert(
                 replace(batch, end=batch.stop, columns=batch.columns if self.equal else batch.columns.select([]))
             )
         return ()
@@ -289,7 +308,7 @@ class MetKernel(Kernel):
         out: list[Batch] = []
         if held is not None and (ended := held.stop <= marks[1]).any():
             out.append(self._answer(self.left.take(ended)))
-        forget_before(self.right, marks[0], self.left, len(self.keys))
+        self.right.expire(partial(over, mark=marks[0], waiting=self.left, slots=len(self.keys)))
         rest = self.left.all()
         if rest is None or min(marks) == MAX_TIME:
             return out, min(marks)

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hydrophone.time import format_duration
+from hydrophone.time import MAX_TIME, MIN_TIME, format_duration
 from hydrophone.timebase import Timebase
 
 if TYPE_CHECKING:
     from hydrophone.plan.node import Node
+
+
+EVER = MAX_TIME - MIN_TIME
+"""Longer than any two instants are apart."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,17 @@ class Reach:
         return cls(None, None, why)
 
     @classmethod
+    def past(cls) -> Reach:
+        """All that lies before: a slice of time then reads that input from its beginning, which pays where the others are larger.
+
+        Examples
+        --------
+        >>> print(Reach.past() + Reach(after=5))
+        all time before, 5ns after
+        """
+        return cls(EVER)
+
+    @classmethod
     def samples(cls, timebase: Timebase | None, before: int = 0, after: int = 0) -> Reach:
         """A reach in samples of a grid."""
         if timebase is None:
@@ -56,7 +71,8 @@ class Reach:
     def __str__(self) -> str:
         if not self.bounded:
             return f"unbounded ({self.why})" if self.why else "unbounded"
-        return f"{_shown(self.before or 0)} before, {_shown(self.after or 0)} after"
+        before = "all time" if self.before is not None and self.before >= EVER else _shown(self.before or 0)
+        return f"{before} before, {_shown(self.after or 0)} after"
 
 
 def _shown(nanoseconds: int) -> str:

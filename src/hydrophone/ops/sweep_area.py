@@ -1,0 +1,322 @@
+"""SweepAreas: what one side of a join remembers for the other, behind insert, query, expire and reorganise.
+
+The form of an area says how its rows are found: ``hash`` by the key, ``sorted`` by key and lifetime, ``band`` by key and start, ``list``
+by looking at every row. See section 3.4 of the PIPES paper.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import BLOCK, Events, Ints, Mask
+from hydrophone.errors import ParameterError
+from hydrophone.runs import ranges, search, stable_order
+from hydrophone.state import Held
+
+FORMS = ("hash", "sorted", "list")
+"""Forms that a user may ask for; a band join has its own."""
+OVERFLOW = ("spill", "shed")
+
+_WASTE = 32
+"""Rows that a hash area may look at for one that it finds, before it goes over to sorting."""
+_GONE = 0.25
+"""Share of the rows of a file that must have expired before it is read and written again."""
+
+_log = logging.getLogger("hydrophone")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much an area may keep in memory, and what happens beyond: older rows go to a file, or are shed."""
+
+    limit: int | None = None
+    overflow: str = "spill"
+
+    def check(self, what: str) -> None:
+        """A limit and a word that make sense."""
+        if self.limit is not None and self.limit < 1:
+            raise ParameterError(f"{what}: limit must be positive, got {self.limit}", hint='limit="256MB"')
+        if self.overflow not in OVERFLOW:
+            raise ParameterError(
+                f"{what}: overflow must be one of {', '.join(OVERFLOW)}, got {self.overflow!r}",
+                hint="spill keeps all answers; shed forgets the oldest rows and counts them",
+            )
+        if self.overflow == "shed" and self.limit is None:
+            raise ParameterError(f"{what}: overflow='shed' needs a limit", hint='limit="256MB"')
+
+    def describe(self) -> str:
+        """For `explain`."""
+        if self.limit is None:
+            return ""
+        beyond = "older rows go to disk" if self.overflow == "spill" else "the oldest rows are shed"
+        return f", each up to {self.limit} bytes, beyond that {beyond}"
+
+
+def size_in_bytes(size: int | str | None) -> int | None:
+    """A size in memory: a number of bytes, or text.
+
+    Examples
+    --------
+    >>> size_in_bytes("64MB"), size_in_bytes("1.5 GiB"), size_in_bytes(1000)
+    (64000000, 1610612736, 1000)
+    """
+    if size is None or (isinstance(size, int) and not isinstance(size, bool)):
+        return size
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B\s*", str(size))
+    if found is None:
+        raise ParameterError(f"limit: {size!r} is no size in bytes", hint='for example 1_000_000, "64MB" or "1GiB"')
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " "))
+
+
+class SweepArea(Held[Events]):
+    """The rows of one side that the other may still ask for.
+
+    Rows lie in runs, each in the order (and with the index) of the form. A new run is joined with the one before it when that is not
+    much longer, so that there are few runs and a row is copied few times. Runs beyond the limit lie in files that are mapped into memory;
+    a run in a file is sorted, whatever the form, because that needs no index.
+
+    Parameters
+    ----------
+    form : "hash", "sorted", "band" or "list"
+    memory : the limit, and what happens beyond it
+    adaptive : whether a hash area may go over to sorting where keys have many rows
+    name : for the message when rows are shed
+    """
+
+    def __init__(
+        self, form: str, memory: Memory | None = None, *, adaptive: bool = False, name: str = "a join"
+    ) -> None:
+        super().__init__(Events)
+        self.form, self.memory, self.adaptive, self.name = form, memory or Memory(), adaptive, name
+        self.shed = 0
+        self._indexes: dict[int, tuple[Events, tuple[Ints, Ints] | None]] = {}
+        self._files: dict[int, Events] = {}
+
+    # --- the interface --------------------------------------------------------------------------------------------------
+
+    def insert(self, rows: Events) -> None:
+        """Remember these rows."""
+        if len(rows):
+            self.add(rows)
+            self.reorganise()
+
+    def query(self, rows: Events, low: Ints, high: Ints) -> Iterator[tuple[Events, Ints, Ints]]:
+        """The pairs of `rows` with rows of the area: for each run (the run, positions in `rows`, positions in the run).
+
+        A pair has one slot, and the row of the area is alive somewhere in ``[low, high]`` (in a band: starts there).
+        """
+        order: Ints | None = None
+        for number in range(len(self._parts)):
+            run, chains = self._indexed(number)
+            if self.form == "list":
+                i, j = _by_list(run.slot, run.start, self._last(run), rows.slot, low, high)
+            elif chains is not None:
+                i, j, compared = _by_hash(run.slot, run.start, self._last(run), *chains, rows.slot, low, high)
+                if self.adaptive and compared > _WASTE * (len(i) + len(rows)):
+                    self.form = "sorted"
+                    self._indexes.clear()
+            else:
+                if order is None:
+                    found = stable_order(rows.slot, low)
+                    order = np.arange(len(rows)) if found is None else found
+                i, j = self._by_order(run, rows.slot[order], low[order], high[order])
+                i = order[i]
+            if len(i):
+                yield run, i, j
+
+    def expire(self, gone: Callable[[Events], Mask]) -> None:
+        """Forget rows of which it is known that nobody will ask for them."""
+        kept: list[Events] = []
+        for part in self._parts:
+            over = gone(part)
+            if not over.any() or (id(part) in self._files and over.mean() < _GONE):
+                kept.append(part)
+                continue
+            self._mark(part.slot[over])
+            if not over.all():
+                kept.append(part.select(~over))
+        self._parts = kept
+        self._tidy()
+
+    def reorganise(self) -> None:
+        """Join short runs, and keep to the limit."""
+        while len(self._parts) > 1 and self._joinable(*self._parts[-2:]):
+            last = self._parts.pop()
+            self._parts[-1] = Events.concat([self._parts[-1], last])
+        self._tidy()
+        limit = self.memory.limit
+        if limit is not None and sum(_bytes(p) for p in self._in_memory()) > limit:
+            self._spill() if self.memory.overflow == "spill" else self._let_go(limit)
+
+    def lifetimes(self) -> Events | None:
+        """All rows without their columns."""
+        bare = [Events(p.slot, p.start, p.stop, p.columns.select([])) for p in self._parts]
+        if not bare:
+            return None
+        slot, start, stop = (
+            np.concatenate(list(column)) for column in zip(*((p.slot, p.start, p.stop) for p in bare), strict=True)
+        )
+        return Events(slot, start, stop, pa.table({}))
+
+    # --- snapshots ------------------------------------------------------------------------------------------------------
+
+    def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
+        """As for all held batches, without bringing what lies in files together in memory."""
+        held: set[int] = set()
+        for part in self._parts:
+            held.update(np.unique(part.slot // BLOCK).tolist())
+        for block in sorted(self._dirty | (set() if changed else held)):
+            rows = [p.select(p.slot // BLOCK == block) for p in self._parts] if block in held else []
+            rows = [r for r in rows if len(r)]
+            yield block, Events.concat(rows).to_table() if rows else None
+        self._dirty.clear()
+
+    # --- runs -----------------------------------------------------------------------------------------------------------
+
+    def _indexed(self, number: int) -> tuple[Events, tuple[Ints, Ints] | None]:
+        """A run in the order of the form, and its chains where it has some."""
+        part = self._parts[number]
+        if id(part) not in self._indexes:
+            if self.form == "hash" and id(part) not in self._files:
+                self._indexes[id(part)] = (part, _chains(part.slot))
+            else:
+                if self.form != "list":
+                    part = self._parts[number] = _sorted(part)
+                self._indexes[id(part)] = (part, None)
+        return self._indexes[id(part)]
+
+    def _by_order(self, run: Events, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        first = search(run.slot, run.start, slot, low, "left")
+        counts = search(run.slot, run.start, slot, high, "right") - first
+        i, j = np.repeat(np.arange(len(slot)), counts), ranges(first, counts)
+        if self.form == "band":
+            return i, j
+        # The others begin before: seen from them, it is the new row that begins inside.
+        first = search(slot, low, run.slot, run.start, "right")
+        counts = np.maximum(search(slot, low, run.slot, run.stop, "left") - first, 0)
+        return np.concatenate([i, ranges(first, counts)]), np.concatenate([j, np.repeat(np.arange(len(run)), counts)])
+
+    def _last(self, run: Events) -> Ints:
+        """The last instant at which each row is found."""
+        return run.start if self.form == "band" else run.stop - 1
+
+    def _joinable(self, before: Events, last: Events) -> bool:
+        return id(before) not in self._files and len(before) <= 2 * len(last)
+
+    def _tidy(self) -> None:
+        """Forget what was known of runs that are no more."""
+        there = {id(p) for p in self._parts}
+        self._indexes = {k: v for k, v in self._indexes.items() if k in there}
+        self._files = {k: v for k, v in self._files.items() if k in there}
+
+    # --- beyond the limit -----------------------------------------------------------------------------------------------
+
+    def _in_memory(self) -> list[Events]:
+        return [p for p in self._parts if id(p) not in self._files]
+
+    def _spill(self) -> None:
+        """Put all runs in memory into one file. It has no name any more when it is mapped, so that it goes with its last reader."""
+        rows = _sorted(Events.concat(self._in_memory())) if self.form != "list" else Events.concat(self._in_memory())
+        handle, name = tempfile.mkstemp(suffix=".arrow", prefix="hydrophone-")
+        os.close(handle)
+        table = rows.to_table()
+        with pa.OSFile(name, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        mapped = Events.from_table(pa.ipc.open_file(pa.memory_map(name)).read_all())
+        Path(name).unlink()
+        self._parts = [*(p for p in self._parts if id(p) in self._files), mapped]
+        self._files[id(mapped)] = mapped
+        self._tidy()
+
+    def _let_go(self, limit: int) -> None:
+        """Forget the oldest rows, down to three quarters of the limit."""
+        rows = Events.concat(self._parts)
+        keep = int(len(rows) * 0.75 * limit / _bytes(rows))
+        order = np.argsort(rows.start, kind="stable")
+        self.replace(rows.select(np.sort(order[len(rows) - keep :])), rows.slot)
+        self.shed += len(rows) - keep
+        self._tidy()
+        _log.warning(
+            "%s: %d rows were shed to keep to %d bytes, %d in all", self.name, len(rows) - keep, limit, self.shed
+        )
+
+
+def without(rows: Events, gone: Mask) -> Events:
+    """The rows that are not gone."""
+    return rows.select(~gone) if gone.any() else rows
+
+
+def _sorted(rows: Events) -> Events:
+    order = stable_order(rows.slot, rows.start)
+    return rows if order is None else rows.select(order)
+
+
+def _bytes(rows: Events) -> int:
+    """About what rows take in memory; a cut of a column counts as what it shows."""
+    ends = 0 if rows.end is None else rows.end.nbytes
+    return int(rows.slot.nbytes + rows.start.nbytes + ends + rows.columns.nbytes)
+
+
+# --- compiled -----------------------------------------------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def _chains(slot):  # type: ignore[no-untyped-def]
+    """Buckets by slot: the first row of each, and after every row the next one of its bucket."""
+    size = 1
+    while size < len(slot):
+        size *= 2
+    heads = np.full(size, -1, np.int64)
+    nexts = np.empty(len(slot), np.int64)
+    for i in range(len(slot) - 1, -1, -1):
+        bucket = slot[i] & (size - 1)
+        nexts[i] = heads[bucket]
+        heads[bucket] = i
+    return heads, nexts
+
+
+@numba.njit(cache=True, nogil=True)
+def _by_hash(slot, start, last, heads, nexts, new_slot, low, high):  # type: ignore[no-untyped-def]
+    compared = found = 0
+    for n in range(len(new_slot)):
+        row = heads[new_slot[n] & (len(heads) - 1)]
+        while row >= 0:
+            compared += 1
+            found += slot[row] == new_slot[n] and start[row] <= high[n] and last[row] >= low[n]
+            row = nexts[row]
+    i, j = np.empty(found, np.int64), np.empty(found, np.int64)
+    at = 0
+    for n in range(len(new_slot) if found else 0):
+        row = heads[new_slot[n] & (len(heads) - 1)]
+        while row >= 0:
+            if slot[row] == new_slot[n] and start[row] <= high[n] and last[row] >= low[n]:
+                i[at], j[at] = n, row
+                at += 1
+            row = nexts[row]
+    return i, j, compared
+
+
+@numba.njit(cache=True, nogil=True)
+def _by_list(slot, start, last, new_slot, low, high):  # type: ignore[no-untyped-def]
+    found = 0
+    for n in range(len(new_slot)):
+        for row in range(len(slot)):
+            found += slot[row] == new_slot[n] and start[row] <= high[n] and last[row] >= low[n]
+    i, j = np.empty(found, np.int64), np.empty(found, np.int64)
+    at = 0
+    for n in range(len(new_slot) if found else 0):
+        for row in range(len(slot)):
+            if slot[row] == new_slot[n] and start[row] <= high[n] and last[row] >= low[n]:
+                i[at], j[at] = n, row
+                at += 1
+    return i, j

@@ -1,0 +1,121 @@
+"""The state of joins: forms, limits, and what is not stored."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hydrophone as hp
+from hydrophone.batch import Events, Progress
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.errors import ParameterError
+from hydrophone.ops.sweep_area import Memory, SweepArea
+from hydrophone.plan.lower import lower
+
+rows = st.lists(st.tuples(st.integers(0, 5), st.integers(-9, 9), st.integers(1, 6)), min_size=1, max_size=12)
+
+
+def events(triples: list[tuple[int, int, int]]) -> Events:
+    slot, start, length = np.array(triples, np.int64).reshape(-1, 3).T
+    return Events(slot, start, start + length, pa.table({"v": [f"{t}" for t in triples]}))
+
+
+def texts(area: SweepArea) -> list[str]:
+    tables = [t for _, t in area.blocks(changed=False) if t is not None]
+    return sorted(v for t in tables for v in t["v"].to_pylist())
+
+
+@given(st.lists(rows, max_size=6), rows, st.integers(-9, 9))
+@pytest.mark.parametrize("memory", [Memory(), Memory(limit=100)], ids=["memory", "files"])
+@pytest.mark.parametrize("form", ["hash", "sorted", "list", "band"])
+def test_any_form_finds_what_is_there(form: str, memory: Memory, batches: Any, asked: Any, mark: int) -> None:
+    area, new = SweepArea(form, memory), events(asked)
+    for batch in batches:
+        area.insert(events(batch))
+    held = [row for batch in batches for row in batch]
+    assert texts(area) == sorted(str(r) for r in held)
+    area.expire(lambda e: e.stop <= mark)
+    held = [(s, t, n) for s, t, n in held if t + n > mark]
+    low, high = (new.start, new.stop - 1)
+    found = [
+        (int(i), run.columns["v"][int(j)].as_py())
+        for run, probe, at in area.query(new, low, high)
+        for i, j in zip(probe, at, strict=True)
+        if int(run.stop[j]) > mark  # files are not written again for a few rows
+    ]
+    wanted = [
+        (i, str((s, t, n)))
+        for i, (slot, start, length) in enumerate(asked)
+        for s, t, n in held
+        if s == slot and t < start + length and (t >= start if form == "band" else t + n > start)
+    ]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_a_hash_area_goes_over_to_sorting_where_keys_have_many_rows() -> None:
+    area = SweepArea("hash", adaptive=True)
+    start = np.arange(1000)
+    area.insert(Events(np.zeros(1000, np.int64), start, start + 1, pa.table({"v": start})))
+    new = Events(np.zeros(10, np.int64), start[:10] * 50, start[:10] * 50 + 1, pa.table({}))
+    for form in ("sorted", "sorted"):
+        found = [(i.tolist(), j.tolist()) for _, i, j in area.query(new, new.start, new.stop - 1)]
+        assert found == [(list(range(10)), (start[:10] * 50).tolist())]
+        assert area.form == form
+
+
+def lives(start: int, rows: int, step: int = 1) -> hp.Stream:
+    t = start + np.arange(rows) * step
+    return hp.from_arrow(
+        pa.table({"k": t % 7, "t": t, "e": t + 50, "v": t * 1.5}), key="k", time="t", end="e", progress=hp.ordered()
+    )
+
+
+def test_explain_shows_the_areas() -> None:
+    a, b = lives(0, 10), lives(5, 10)
+    assert "state: hash areas, sorted where keys have many rows" in a.join(b).explain()
+    assert "state: sorted areas" in a.key_by().join(b.key_by()).explain()
+    text = a.join(b, area=("hash", "list"), limit="1MB").explain()
+    assert "state: left hash area, right list area, each up to 1000000 bytes, beyond that older rows go to disk" in text
+    assert "state: band areas" in a.band_join(b, before=1, after=1).explain()
+
+
+def test_rows_that_nothing_can_meet_are_not_stored() -> None:
+    plan = lower([lives(0, 1).join(lives(0, 1)).node])
+    pipeline = Pipeline(plan.roots)
+    pipeline.advance([Progress(0), Progress(200)])
+    pipeline.rows(0, pa.table({"k": [1, 1], "t": [100, 180], "e": [150, 230], "v": [0.0, 1.0]}))
+    kernel: Any = pipeline.kernels[plan.roots[0]]
+    assert kernel.left.lifetimes().start.tolist() == [180]
+
+
+def test_what_is_shed_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    a, b = lives(0, 2000), lives(0, 2000)
+    whole = a.join(b).to_arrow()
+    with caplog.at_level(logging.WARNING, "hydrophone"):
+        some = a.join(b, limit=4000, overflow="shed").to_arrow()
+    assert 0 < len(some) < len(whole)
+    assert "rows were shed to keep to 4000 bytes" in caplog.text
+    assert a.join(b, limit=4000).to_arrow().num_rows == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"limit": 0}, "limit must be positive"),
+        ({"limit": "many"}, "is no size in bytes"),
+        ({"overflow": "drop", "limit": 10}, "overflow must be one of spill, shed"),
+        ({"overflow": "shed"}, "needs a limit"),
+        ({"area": "tree"}, "area must be auto or one of hash, sorted, list"),
+        ({"area": ("hash", "list", "list")}, "or one for each side"),
+        ({"how": "left", "limit": 10}, "cannot have a limit"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        lives(0, 3).join(lives(0, 3), **options)
