@@ -16,6 +16,7 @@ BENCHES = {
     "lake": "lake:cases",
     "many_keys": "many_keys:cases",
     "asof": "asof:cases",
+    "shj_snj": "shj_snj:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",
     "trill_q3": "trill:q3",

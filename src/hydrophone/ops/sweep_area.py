@@ -181,6 +181,11 @@ class SweepArea(Held[Events]):
             yield block, Events.concat(rows).to_table() if rows else None
         self._dirty.clear()
 
+    def load(self, table: pa.Table) -> None:
+        """Put a block back."""
+        super().load(table)
+        self.reorganise()
+
     # --- runs -----------------------------------------------------------------------------------------------------------
 
     def _indexed(self, number: int) -> tuple[Events, tuple[Ints, Ints] | None]:
