@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from hydrophone.bench import asof, shj_snj
 from hydrophone.bench.harness import digest
+from hydrophone.bench.peers import asof_duckdb
 
 
-def test_peers_of_the_as_of_join_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_peers_of_the_as_of_join_agree() -> None:
     tables = asof.rows(20_000, 1, ["value"]), asof.rows(2_000, 2, ["c0", "c1"])
     found = asof.ours(*tables)
     assert found.num_rows == 20_000
     wanted = digest(asof._answer(found))
     assert digest(asof._polars(*tables)()) == wanted
     assert digest(asof._pandas(*tables)()) == wanted
-    more = asof._duckdb(*tables)
-    assert all(digest(way()) == wanted for way in more.values())
-    assert more or "DuckDB is left out" in capsys.readouterr().err
+    assert digest(asof._answer(asof_duckdb.asof(*tables))) == wanted
 
 
 def test_forms_of_state_agree() -> None:

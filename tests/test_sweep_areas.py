@@ -58,15 +58,16 @@ def test_any_form_finds_what_is_there(form: str, memory: Memory, batches: Any, a
     assert sorted(found) == sorted(wanted)
 
 
-def test_a_hash_area_goes_over_to_sorting_where_keys_have_many_rows() -> None:
+@pytest.mark.parametrize("keys", [1, 1000])
+def test_a_hash_area_sorts_where_keys_have_many_rows(keys: int) -> None:
     area = SweepArea("hash", adaptive=True)
     start = np.arange(1000)
-    area.insert(Events(np.zeros(1000, np.int64), start, start + 1, pa.table({"v": start})))
-    new = Events(np.zeros(10, np.int64), start[:10] * 50, start[:10] * 50 + 1, pa.table({}))
-    for form in ("sorted", "sorted"):
-        found = [(i.tolist(), j.tolist()) for _, i, j in area.query(new, new.start, new.stop - 1)]
-        assert found == [(list(range(10)), (start[:10] * 50).tolist())]
-        assert area.form == form
+    area.insert(Events(start % keys, start, start + 1, pa.table({"v": start})))
+    at = start[:10] * 50
+    new = Events(at % keys, at, at + 1, pa.table({}))
+    found = [(i.tolist(), j.tolist()) for _, i, j in area.query(new, new.start, new.stop - 1)]
+    assert found == [(list(range(10)), at.tolist())]
+    assert [chains is None for _, chains in area._indexes.values()] == [keys == 1]
 
 
 def lives(start: int, rows: int, step: int = 1) -> hp.Stream:

@@ -27,8 +27,8 @@ FORMS = ("hash", "sorted", "list")
 """Forms that a user may ask for; a band join has its own."""
 OVERFLOW = ("spill", "shed")
 
-_WASTE = 32
-"""Rows that a hash area may look at for one that it finds, before it goes over to sorting."""
+_CROWD = 16
+"""Rows that a look-up in a hash area may meet on average; where keys have more, a run is sorted instead."""
 _GONE = 0.25
 """Share of the rows of a file that must have expired before it is read and written again."""
 
@@ -89,7 +89,7 @@ class SweepArea(Held[Events]):
     ----------
     form : "hash", "sorted", "band" or "list"
     memory : the limit, and what happens beyond it
-    adaptive : whether a hash area may go over to sorting where keys have many rows
+    adaptive : whether a hash area may sort the runs in which keys have many rows
     name : for the message when rows are shed
     """
 
@@ -121,10 +121,7 @@ class SweepArea(Held[Events]):
             if self.form == "list":
                 i, j = _by_list(run.slot, run.start, self._last(run), rows.slot, low, high)
             elif chains is not None:
-                i, j, compared = _by_hash(run.slot, run.start, self._last(run), *chains, rows.slot, low, high)
-                if self.adaptive and compared > _WASTE * (len(i) + len(rows)):
-                    self.form = "sorted"
-                    self._indexes.clear()
+                i, j = _by_hash(run.slot, run.start, self._last(run), *chains, rows.slot, low, high)
             else:
                 if order is None:
                     found = stable_order(rows.slot, low)
@@ -192,12 +189,12 @@ class SweepArea(Held[Events]):
         """A run in the order of the form, and its chains where it has some."""
         part = self._parts[number]
         if id(part) not in self._indexes:
-            if self.form == "hash" and id(part) not in self._files:
-                self._indexes[id(part)] = (part, _chains(part.slot))
-            else:
-                if self.form != "list":
-                    part = self._parts[number] = _sorted(part)
-                self._indexes[id(part)] = (part, None)
+            chains = _chains(part.slot) if self.form == "hash" and id(part) not in self._files else None
+            if chains is not None and self.adaptive and chains[2] > _CROWD:
+                chains = None
+            if chains is None and self.form != "list":
+                part = self._parts[number] = _sorted(part)
+            self._indexes[id(part)] = (part, None if chains is None else chains[:2])
         return self._indexes[id(part)]
 
     def _by_order(self, run: Events, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
@@ -277,26 +274,29 @@ def _bytes(rows: Events) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _chains(slot):  # type: ignore[no-untyped-def]
-    """Buckets by slot: the first row of each, and after every row the next one of its bucket."""
+    """Buckets by slot: the first row of each, after every row the next one of its bucket, and how many rows a look-up meets."""
     size = 1
     while size < len(slot):
         size *= 2
     heads = np.full(size, -1, np.int64)
     nexts = np.empty(len(slot), np.int64)
+    counts = np.zeros(size, np.int64)
+    met = 0.0
     for i in range(len(slot) - 1, -1, -1):
         bucket = slot[i] & (size - 1)
         nexts[i] = heads[bucket]
         heads[bucket] = i
-    return heads, nexts
+        met += 2 * counts[bucket] + 1  # the sum of the squares of the counts, in the end
+        counts[bucket] += 1
+    return heads, nexts, met / len(slot)
 
 
 @numba.njit(cache=True, nogil=True)
 def _by_hash(slot, start, last, heads, nexts, new_slot, low, high):  # type: ignore[no-untyped-def]
-    compared = found = 0
+    found = 0
     for n in range(len(new_slot)):
         row = heads[new_slot[n] & (len(heads) - 1)]
         while row >= 0:
-            compared += 1
             found += slot[row] == new_slot[n] and start[row] <= high[n] and last[row] >= low[n]
             row = nexts[row]
     i, j = np.empty(found, np.int64), np.empty(found, np.int64)
@@ -308,7 +308,7 @@ def _by_hash(slot, start, last, heads, nexts, new_slot, low, high):  # type: ign
                 i[at], j[at] = n, row
                 at += 1
             row = nexts[row]
-    return i, j, compared
+    return i, j
 
 
 @numba.njit(cache=True, nogil=True)
