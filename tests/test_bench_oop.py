@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import hydrophone as hp
-from hydrophone.bench import oop
+from hydrophone.bench import oop, skew_picture
 from hydrophone.bench.packets import SECOND, Link
 
 
@@ -50,3 +53,13 @@ def test_another_row_is_another_answer() -> None:
     other = oop.Found()
     other.add([table.slice(1), table.slice(1, 1)])
     assert one.answer != other.answer
+
+
+def test_the_picture_shows_every_skew(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"bench": "oop_skew", "case": f"state, skew {s} s, 10 packets/s", "ours_s": 1.0, "peer_s": s})
+        for s in (1, 5, 40)
+    ]
+    other = json.dumps({"bench": "oop_skew", "case": "processor time, skew 1 s", "ours_s": 1.0, "peer_s": 2.0})
+    assert skew_picture.picture([*lines, other], tmp_path / "skew.png") == 3
+    assert (tmp_path / "skew.png").read_bytes().startswith(b"\x89PNG")

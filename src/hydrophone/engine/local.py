@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -12,13 +13,19 @@ from hydrophone.engine import emit
 from hydrophone.engine.in_order import enforce
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.watch import Watch, waiting_for
 from hydrophone.errors import UnsupportedError
 from hydrophone.plan.lower import Lowered, lower
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source
 from hydrophone.progress import Tracker, largest_times
 from hydrophone.sigseg import SigSeg
-from hydrophone.time import MIN_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME
+
+_log = logging.getLogger("hydrophone")
+
+UNMARKED_ROWS = 1_000_000
+"""Rows that a source may send without any progress before it is reported."""
 
 Order = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
@@ -89,10 +96,14 @@ class Live:
         self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
         self._kept = [LateRows(late, s.layout.time, s.layout.end) for s in self.sources]
         self._ended: set[int] = set()
+        self._watch = Watch([(s.data.identity, waiting_for(root, s)) for s in self.sources])
+        self._unmarked = [0] * len(self.sources)
 
     def rows(self, port: int, table: pa.Table) -> None:
         """Take rows of a source."""
         tracker = self._trackers[port]
+        if tracker is None or tracker.mark == MIN_TIME:
+            self._warn_unmarked(port, len(table))
         if tracker is not None:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
             seen = largest_times(table, self.sources[port].layout.time, tracker.policy)
@@ -106,8 +117,11 @@ class Live:
 
     def advance(self) -> None:
         """Let the progress of the sources pass through all operators, and forget keys that nothing needs."""
-        self.pipeline.advance([self._progress(port) for port in range(len(self.sources))])
+        marks = [self._progress(port) for port in range(len(self.sources))]
+        self.pipeline.advance(marks)
         self.pipeline.sweep()
+        # A source that promises nothing is reported by its rows instead.
+        self._watch.see({i: MAX_TIME if self._trackers[i] is None else p.mark for i, p in enumerate(marks)})
 
     def pieces(self, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
         """The results since the last call."""
@@ -117,6 +131,19 @@ class Live:
         """Say how many rows were late."""
         for source, kept in zip(self.sources, self._kept, strict=True):
             kept.close(source.data.identity)
+
+    def _warn_unmarked(self, port: int, rows: int) -> None:
+        before = self._unmarked[port]
+        self._unmarked[port] += rows
+        if before < UNMARKED_ROWS <= self._unmarked[port]:
+            source, waiting = self._watch.sources[port]
+            _log.warning(
+                "%s has sent %d rows and no progress: %s keeps what it needs of them until the end of the source; "
+                "promise progress (progress=hp.delayed(...)), or read it whole",
+                source,
+                self._unmarked[port],
+                waiting,
+            )
 
     def _progress(self, port: int) -> Progress:
         if port in self._ended:

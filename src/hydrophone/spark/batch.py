@@ -30,6 +30,7 @@ from hydrophone.pushdown import sql_filter
 from hydrophone.spark import lake as lakes_
 from hydrophone.spark import narrow
 from hydrophone.spark import slices as slices_
+from hydrophone.spark.combine import combine
 from hydrophone.spark.data import SparkData, check_grid, held_schema, spark_schema
 from hydrophone.spark.exchange import PACKED
 from hydrophone.spark.lake import Lake, Measure
@@ -288,7 +289,7 @@ class _Exchange:
 
     def __init__(self, spark: SparkSession, root: Node, shards: int) -> None:
         self.spark, self.root, self.shards = spark, root, shards
-        self.stages = stages(root)
+        self.stages = stages(combine(root))
 
     def shuffled(self, number: int) -> DataFrame:
         """The packed rows of all inputs of a stage, every shard in a partition of its own."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hydrophone.engine.watch import Watch
 from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.io.parquet import repeated
 from hydrophone.spark.data import held_schema, spark_schema, to_held
@@ -97,6 +98,7 @@ class Writer:
     outlets : everything that is written
     drafts : the files that tasks write; None where Spark must write
     query : the id that the checkpoint holds
+    watch : what reports sources whose marks stand still
     """
 
     to: Sink
@@ -104,16 +106,18 @@ class Writer:
     outlets: tuple[Outlet, ...]
     drafts: Drafts | None
     query: str
+    watch: Watch
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
-        """Write results and late rows; warn of late rows."""
+        """Write results and late rows; warn of late rows and of sources that stand still."""
         drafts = self.drafts
-        late = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
+        told = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
         paths = {o.source: o.path for o in self.outlets}
-        for source, rows in late.items():
+        for source, rows in late_rows(told).items():
             _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, paths.get(source, "not kept"))
+        self.watch.see(least_marks(told))
 
-    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> dict[int, int]:
+    def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> list[Metrics]:
         """One job: the tasks that run the shards have written files, which are moved into place."""
         given = chunks.collect()
         for outlet in self.outlets:
@@ -121,14 +125,15 @@ class Writer:
             drafts.commit(outlet, batch, [r.origin for r in given if (r.kind, r.number, r.port) == address])
         if isinstance(self.to, Memory):
             self._remember(batch, [row.data for row in given if row.kind == Kind.RESULT])
-        return late_rows(json.loads(row.data) for row in given if row.kind == Kind.METRICS)
+        return [json.loads(row.data) for row in given if row.kind == Kind.METRICS]
 
-    def _by_spark(self, chunks: DataFrame, batch: int) -> dict[int, int]:
+    def _by_spark(self, chunks: DataFrame, batch: int) -> list[Metrics]:
         """Spark writes, wherever it can; the chunks are kept, because every action would run the stateful operators again."""
         chunks = chunks.persist()
         try:
-            told = chunks.where(f"kind = {Kind.METRICS:d}").select("data").collect()
-            late = late_rows(json.loads(row.data) for row in told)
+            rows_told = chunks.where(f"kind = {Kind.METRICS:d}").select("data").collect()
+            told = [json.loads(row.data) for row in rows_told]
+            late = late_rows(told)
             for outlet in self.outlets:
                 if outlet.source is None or late.get(outlet.source):
                     packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
@@ -139,7 +144,7 @@ class Writer:
                 self._remember(batch, [row.data for row in results])
         finally:
             chunks.unpersist()
-        return late
+        return told
 
     def _write(self, rows: DataFrame, outlet: Outlet, batch: int) -> None:
         if outlet.form == "table":
@@ -339,3 +344,12 @@ def late_rows(shards: Iterable[Metrics]) -> dict[int, int]:
         for source, rows in shard["late"].items():
             late[int(source)] = late.get(int(source), 0) + rows
     return late
+
+
+def least_marks(shards: Iterable[Metrics]) -> dict[int, int]:
+    """The marks of sources: of each the least that a shard knows."""
+    marks: dict[int, int] = {}
+    for shard in shards:
+        for source, mark in shard["marks"].items():
+            marks[int(source)] = min(mark, marks.get(int(source), mark))
+    return marks

@@ -17,6 +17,7 @@ import pyarrow as pa
 from hydrophone import errors
 from hydrophone.engine import emit, late
 from hydrophone.engine.late import Action
+from hydrophone.engine.watch import Watch, waiting_for
 from hydrophone.errors import ParameterError, PlanError, UnsupportedError
 from hydrophone.io.parquet import ParquetData
 from hydrophone.ops.intervals import Above
@@ -174,7 +175,8 @@ def start(
     claim(spark, outlets, note["id"])
     drafts = Drafts.of(spark, outlets, note["id"])
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
-    writer = Writer(to, result, outlets, drafts, note["id"])
+    watch = Watch([(f.source.data.identity, waiting_for(root, f.source)) for f in query.feeds])
+    writer = Writer(to, result, outlets, drafts, note["id"], watch)
     with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
         packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]

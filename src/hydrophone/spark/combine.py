@@ -1,0 +1,152 @@
+"""Two-level aggregation on Spark: tasks send partial aggregates through the exchange, not rows.
+
+The low level is what a task does to each of its batches; the high level is the shard, which merges what it gets in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Batch, Events
+from hydrophone.kernel import Kernel
+from hydrophone.ops.aggregates import PaneKernel, Tumble, TumbleKernel, part_table, parts_of
+from hydrophone.ops.picks import Pick
+from hydrophone.ops.sets import Union
+from hydrophone.ops.summaries import Aggregate, Parts
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.source import Source
+from hydrophone.plan.types import StreamType
+
+
+def combine(root: Node) -> Node:
+    """The same plan with every count, sum and the like over windows of time in two levels, where the first can run before an exchange."""
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        new = node.with_inputs([done[i] for i in node.inputs])
+        done[node] = _in_two(new) if isinstance(new, Tumble) and _mergeable(new) else new
+    return done[root]
+
+
+def _mergeable(node: Tumble) -> bool:
+    return all(a.merge and not isinstance(a, Pick) for _, a in node.aggregates)
+
+
+def _in_two(node: Tumble) -> Node:
+    below = node.inputs[0]
+    inputs = below.inputs if isinstance(below, Union) else (below,)
+    if not all(_before_exchange(i) for i in inputs):
+        return node
+    parts = tuple(
+        Low(inputs=(i,), where=node.where, size=node.size, offset=node.offset, aggregates=node.aggregates)
+        for i in inputs
+    )
+    united = Union(inputs=parts, where=below.where) if isinstance(below, Union) else parts[0]
+    kind = below.type
+    return High(
+        inputs=(united,),
+        where=node.where,
+        size=node.size,
+        offset=node.offset,
+        aggregates=node.aggregates,
+        columns=kind.columns,
+        end=kind.end,
+    )
+
+
+def _before_exchange(node: Node) -> bool:
+    while node.rowwise and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return isinstance(node, Source) and not node.layout.samples
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Low(Node):
+    """The parts of aggregates per key and window of the rows of one batch; a window may come in several parts."""
+
+    size: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    offset: int = 0
+
+    gives = Order.ANY
+    rowwise = True  # in what matters: it runs on any share of the rows, before the exchange
+
+    @classmethod
+    def name(cls) -> str:
+        """As `explain` shows it."""
+        return "partial"
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """The parts."""
+        return StreamType(x.key, x.time, x.clock, part_schema(self.aggregates, x), None)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Merge within a batch."""
+        return LowKernel(self.size, self.offset, self.aggregates, x, self.type)
+
+
+class LowKernel(PaneKernel):
+    """Merges a batch, if that makes it much smaller; this is tried now and then."""
+
+    WORTH = 0.5
+    """The share of rows that may be left for merging to be worth its time."""
+    TRY = 16
+    """Batches between two tries."""
+
+    def __init__(self, *how: object) -> None:
+        super().__init__(*how)  # type: ignore[arg-type]
+        self._skip = 0
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """The parts of a batch."""
+        assert isinstance(batch, Events)
+        parts = self.parts(batch)
+        if self._skip:
+            self._skip -= 1
+            return (Events(batch.slot, self._pane_of(batch.start), None, part_table([np.asarray(p) for p in parts])),)
+        merged = self._merged(batch.slot, batch.start, parts)
+        if len(merged) > self.WORTH * len(batch):
+            self._skip = self.TRY
+        return (merged,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class High(Tumble):
+    """A `tumble` over parts; `columns` and `end` are those of the rows that the parts were made of."""
+
+    columns: pa.Schema
+    end: str | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "tumble"
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """As over the rows themselves."""
+        return super().output_type(self.rows(x))
+
+    def rows(self, x: StreamType) -> StreamType:
+        """The type of the rows."""
+        return StreamType(x.key, x.time, x.clock, self.columns, self.end)
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Merge."""
+        return HighKernel(self.size, self.offset, self.aggregates, self.rows(x), self.type)
+
+
+class HighKernel(TumbleKernel):
+    """The parts are there already."""
+
+    def parts(self, batch: Events) -> Parts:
+        """As they came."""
+        return parts_of(batch)
+
+
+def part_schema(aggregates: tuple[tuple[str, Aggregate], ...], x: StreamType) -> pa.Schema:
+    """The columns of parts: those of no rows at all."""
+    none = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), None, x.columns.empty_table())
+    return part_table(PaneKernel(1, 0, aggregates, x, x).parts(none)).schema

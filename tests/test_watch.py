@@ -1,0 +1,66 @@
+"""Sources whose progress stands still are reported, with the operator that waits for them."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+import pytest
+
+import hydrophone as hp
+from hydrophone.engine import local
+from hydrophone.engine.local import Live
+from hydrophone.engine.watch import Watch, waiting_for
+from hydrophone.time import MAX_TIME
+
+ROWS = pa.table({"t": [1, 2, 3], "v": [1.0, 2.0, 3.0]})
+
+
+def test_a_standstill_is_reported_once_until_it_ends() -> None:
+    watch = Watch((("a", "tumble"), ("b", "join")), patience=5)
+    assert watch.see({0: 1, 1: 1}, now=0) == []
+    assert watch.see({0: 2}, now=6) == [
+        "b has sent no mark for 6 s, the last was 1970-01-01T00:00:00.000000001Z; join waits for it"
+    ]
+    assert watch.see({0: 3, 1: 1}, now=8) == []
+    assert watch.see({0: 3, 1: 2}, now=9) == []
+    assert [line[:20] for line in watch.see({0: 3, 1: 2}, now=15)] == ["a has sent no mark f", "b has sent no mark f"]
+
+
+def test_who_never_spoke_is_named_and_who_has_ended_is_not() -> None:
+    watch = Watch((("a", "tumble"), ("b", "join")), patience=5)
+    watch.see({0: MAX_TIME}, now=0)
+    assert watch.see({0: MAX_TIME}, now=10) == ["b has sent no mark for 10 s, it never sent one; join waits for it"]
+
+
+def test_the_operator_that_waits_is_the_first_that_is_not_row_by_row() -> None:
+    stream = hp.from_arrow(ROWS, time="t")
+    query = stream.where(hp.col("v") > 1).key_by().tumble(10).agg(n=hp.count())
+    source = query.node.topological()[0]
+    assert waiting_for(query.node, source).startswith("tumble at test_watch.py:")  # type: ignore[arg-type]
+    assert waiting_for(stream.select("v").node, source) == "the result"  # type: ignore[arg-type]
+
+
+def test_rows_without_progress_are_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(local, "UNMARKED_ROWS", 4)
+    silent = pa.table({"t": [1, 2, 3], "mark": pa.nulls(3, pa.int64())})
+    for table, promise in ((ROWS, None), (silent, hp.punctuated("mark"))):
+        live = Live(hp.from_arrow(table, time="t", progress=promise).tumble(10).agg(n=hp.count()).node, hp.late.error())
+        with caplog.at_level(logging.WARNING, "hydrophone"):
+            live.rows(0, table)
+            assert not caplog.records
+            live.rows(0, table)
+            live.rows(0, table)
+        assert len(caplog.records) == 1
+        assert "has sent 6 rows and no progress: tumble at test_watch.py:" in caplog.text
+        caplog.clear()
+
+
+def test_a_running_query_watches(caplog: pytest.LogCaptureFixture) -> None:
+    streams = [hp.from_arrow(ROWS, time="t", progress=hp.ordered()) for _ in range(2)]
+    live = Live(hp.union(*streams).tumble(10).agg(n=hp.count()).node, hp.late.error())
+    live._watch.patience = -1.0
+    with caplog.at_level(logging.WARNING, "hydrophone"):
+        live.rows(0, ROWS)
+        live.advance()
+    assert any("it never sent one; union at test_watch.py:" in r.message for r in caplog.records)
