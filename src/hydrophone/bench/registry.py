@@ -19,6 +19,11 @@ BENCHES = {
     "trill_q3": "trill:q3",
     "trill_q4": "trill:q4",
     "trill_q5": "trill:q5",
+    "trill_costs": "trill_more:costs",
+    "trill_batches": "trill_more:batches",
+    "trill_threads": "trill_more:threads",
+    "rolling": "overlap:rolling",
+    "sliding_dft": "overlap:sliding_dft",
 }
 """By name the module and the function that makes the cases."""
 
