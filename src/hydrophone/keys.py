@@ -16,6 +16,7 @@ from hydrophone.columns import room, take_all
 from hydrophone.errors import DataError
 from hydrophone.key_rows import KeyRows
 
+_FIRST_ROWS = 1 << 16
 _LUT_LIMIT = 1 << 24
 """Widest range of integer keys (in rows of an int64 look-up array) for which a direct look-up beats hashing."""
 
@@ -158,13 +159,20 @@ class KeyTable:
             self._rebuild(low, high)
         if self._lut is None:
             return self._hashed_integer_slots(column)
-        slot, seen = room(len(key), np.int64), np.zeros(len(self._lut), np.bool_)
-        if not _look_up(key, self._lut, self._lut_low, slot, seen):
-            new = pa.array(np.flatnonzero(seen) + self._lut_low).cast(self.schema.field(0).type, safe=False)
+        slot = room(len(key), np.int64)
+        # The first rows often hold all new keys: then the others are looked up once.
+        for some in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
+            self._look_up(key[some], slot[some], low, high)
+        return slot
+
+    def _look_up(self, key: Ints, slot: Ints, low: int, high: int) -> None:
+        assert self._lut is not None
+        unknown = np.zeros(len(self._lut), np.bool_)
+        if not _look_up(key, self._lut, self._lut_low, slot, unknown):
+            new = pa.array(np.flatnonzero(unknown) + self._lut_low).cast(self.schema.field(0).type, safe=False)
             self._add([new], new)
             self._rebuild(low, high)
-            _look_up(key, self._lut, self._lut_low, slot, seen)
-        return slot
+            _look_up(key, self._lut, self._lut_low, slot, unknown)
 
     def _hashed_integer_slots(self, column: pa.Array) -> Ints:
         coded = pc.dictionary_encode(column)

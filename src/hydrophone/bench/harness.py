@@ -22,6 +22,14 @@ Answer = Sequence[float]
 
 
 @dataclass(frozen=True)
+class Timed:
+    """The answer of a peer that runs in a program of its own and has taken the time itself."""
+
+    seconds: float
+    answer: Answer
+
+
+@dataclass(frozen=True)
 class Case:
     """One thing that is measured: how we do it, and how each peer does it.
 
@@ -36,7 +44,7 @@ class Case:
 
     name: str
     ours: Callable[[], Answer]
-    peers: Mapping[str, Callable[[], Answer]]
+    peers: Mapping[str, Callable[[], Answer | Timed]]
     runs: int = 5
     warm: bool = True
     also: Mapping[str, Callable[[], Answer]] = field(default_factory=dict)
@@ -141,7 +149,7 @@ def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
 
 def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
     ours, peers = {case.name: case.ours, **case.also}, case.peers
-    ways = [*ours.items(), *peers.items()]
+    ways: list[tuple[str, Callable[[], Answer | Timed]]] = [*ours.items(), *peers.items()]
     seconds: list[list[float]] = [[] for _ in ways]
     digests, peaks = [""] * len(ways), [0.0] * len(ways)
     turns = case.runs + (1 if case.warm else 0)
@@ -153,6 +161,8 @@ def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
                 start = time.perf_counter()
                 answer = way()
                 took = time.perf_counter() - start
+            if isinstance(answer, Timed):
+                took, answer = answer.seconds, answer.answer
             digests[number] = digest(answer)
             if turn or not case.warm:
                 seconds[number].append(took)

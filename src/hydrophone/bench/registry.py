@@ -29,6 +29,11 @@ BENCHES = {
     "oop_sliding": "oop:sliding",
     "oop_marks": "oop:marks",
     "oop_throughput": "smoothing:cases",
+    "trill_costs": "trill_more:costs",
+    "trill_batches": "trill_more:batches",
+    "trill_threads": "trill_more:threads",
+    "rolling": "overlap:rolling",
+    "sliding_dft": "overlap:sliding_dft",
 }
 """By name the module and the function that makes the cases."""
 

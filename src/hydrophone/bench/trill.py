@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.bench.harness import Case
+from hydrophone.bench.harness import Answer, Case
 from hydrophone.bench.local_engine import ours, signal
-from hydrophone.bench.peers import expert_numpy, scipy_loop
+from hydrophone.bench.peers import expert_numpy, outside, scipy_loop
 
 PATTERN = np.hanning(34)[1:-1]
 
@@ -23,7 +24,7 @@ def q1(quick: bool) -> Iterator[Case]:
         yield Case(
             f"fft of {size}, {len(samples)} samples",
             partial(ours, signal().window(size).rfft(), samples, keys=1),
-            {"one SciPy call": partial(expert_numpy.tumbling_fft, samples, size)},
+            {"one SciPy call": partial(expert_numpy.tumbling_fft, samples, size)} | outside.tumbling_fft(samples, size),
         )
 
 
@@ -38,6 +39,7 @@ def q2(quick: bool) -> Iterator[Case]:
             {
                 "one NumPy call": partial(expert_numpy.fir, samples, taps),
                 "one SciPy call": partial(expert_numpy.fir_by_scipy, samples, taps),
+                **outside.fir(samples, taps),
             },
         )
 
@@ -52,6 +54,7 @@ def q3(quick: bool) -> Iterator[Case]:
             {
                 "expert NumPy": partial(expert_numpy.correlate, samples, keys, PATTERN),
                 "SciPy per key": partial(scipy_loop.correlate, samples, keys, PATTERN),
+                **_polars_correlate(samples, keys),
             },
             runs=5 if keys < 100_000 else 3,
         )
@@ -61,8 +64,8 @@ def q4(quick: bool) -> Iterator[Case]:
     """`trill_q4`: two grouped signals with periods of 20 and 5 ms, the slow one interpolated, their sum filtered by value."""
     slow, fast = signal(20_000_000), signal(5_000_000)
     query = (slow.resample("5ms") + fast).where(extreme)
-    for keys in (100, 10_000) if quick else (100, 1_000, 10_000, 100_000):
-        length = max(1_000_000 // keys, 25)
+    for keys in (100, 10_000) if quick else (10, 100, 1_000, 10_000, 100_000, 1_000_000):
+        length = max(1_000_000 // keys, 6)
         rng = np.random.default_rng(keys)
         few, many = rng.random(keys * length), rng.random(keys * (4 * (length - 1) + 1))
         yield Case(
@@ -72,6 +75,7 @@ def q4(quick: bool) -> Iterator[Case]:
                 "expert NumPy": partial(expert_numpy.interpolate_add_filter, few, many, keys, extreme),
                 "SciPy per key": partial(scipy_loop.interpolate_add_filter, few, many, keys, extreme),
                 "NumPy per key": partial(scipy_loop.interpolate_by_numpy_add_filter, few, many, keys, extreme),
+                **_polars_interpolate(few, many, keys),
             },
             runs=3,
         )
@@ -106,3 +110,29 @@ def identity(spectra: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
 
 def _samples(count: int) -> npt.NDArray[np.float64]:
     return np.random.default_rng(count).random(count)
+
+
+def _polars_correlate(samples: npt.NDArray[np.float64], keys: int) -> dict[str, Callable[[], Answer]]:
+    if not _has_polars():
+        return {}
+    from hydrophone.bench.peers import polars_frames
+
+    return {"Polars": partial(polars_frames.correlate, polars_frames.frame(samples, keys, 1), PATTERN)}
+
+
+def _polars_interpolate(
+    few: npt.NDArray[np.float64], many: npt.NDArray[np.float64], keys: int
+) -> dict[str, Callable[[], Answer]]:
+    if not _has_polars():
+        return {}
+    from hydrophone.bench.peers import polars_frames
+
+    slow, fast = polars_frames.frame(few, keys, 20), polars_frames.frame(many, keys, 5)
+    return {"Polars": partial(polars_frames.interpolate_add_filter, slow, fast, extreme, 20)}
+
+
+def _has_polars() -> bool:
+    found = importlib.util.find_spec("polars") is not None
+    if not found:
+        outside.say_absent("Polars", "it is not installed")
+    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hydrophone.errors import ParameterError, SignalTypeError, user_line
 from hydrophone.handles.query import Query
-from hydrophone.ops.arithmetic import Combine, Scalar
+from hydrophone.ops.arithmetic import Combine, CombineSamples, Scalar
 from hydrophone.ops.functions import Modulate, TimeFunction
 from hydrophone.ops.rates import ShiftTo
 from hydrophone.ops.resample import Resample
@@ -46,6 +47,22 @@ class Arithmetic(Query):
         """``self / other``, aligned as `plus` says."""
         return self._combine("/", other, fill=fill, realign=realign)
 
+    def combine(
+        self,
+        other: UniformSignal,
+        function: Callable[[Any, Any], Any],
+        *,
+        fill: Fill | None = None,
+        realign: str = "resample",
+    ) -> UniformSignal:
+        """A function of the samples of two signals, aligned as `plus` says: two arrays with a row per sample in, one out.
+
+        So a payload of several fields gets a product of its own, such as that of quaternions.
+        """
+        _check_realign("combine", realign)
+        a, b = _aligned(self, other, fill, realign)
+        return a._then(CombineSamples, b, function=function)
+
     def shift_to(self, other: UniformSignal) -> UniformSignal:
         """All samples at the nearest beats of another signal with the same period: moved by at most half of it."""
         grid = other.node.type.timebase
@@ -61,10 +78,7 @@ class Arithmetic(Query):
         fill: Fill | None = None,
         realign: str = "resample",
     ) -> UniformSignal:
-        if realign not in ("resample", "shift"):
-            raise ParameterError(
-                f"'{operation}': realign must be 'resample' or 'shift', got {realign!r}", where=user_line()
-            )
+        _check_realign(f"'{operation}'", realign)
         if isinstance(other, Query) and isinstance(other.node.type, SignalType):
             grid = self.node.type.timebase
             if grid is None:
@@ -104,8 +118,13 @@ class Arithmetic(Query):
         return self._combine("/", other, reflected=True)
 
 
+def _check_realign(what: str, realign: object) -> None:
+    if realign not in ("resample", "shift"):
+        raise ParameterError(f"{what}: realign must be 'resample' or 'shift', got {realign!r}", where=user_line())
+
+
 def _aligned(
-    a: Arithmetic, b: Arithmetic, fill: Fill | None, realign: str
+    a: Arithmetic | UniformSignal, b: Arithmetic | UniformSignal, fill: Fill | None, realign: str
 ) -> tuple[Arithmetic | UniformSignal, Arithmetic | UniformSignal]:
     """Both signals on one grid; where every key has a period of its own, they are left as they are."""
     one, two = a.node.type.timebase, b.node.type.timebase

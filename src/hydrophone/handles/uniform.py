@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.engine import local
@@ -53,9 +53,9 @@ class UniformSignal(
         """One channel of a vector signal."""
         return self._then(Channel, number=number)
 
-    def events(self, column: str = "value") -> Stream:
-        """The samples as point events, to relate them with other streams."""
-        return self._then(ToEvents, column=column)
+    def events(self, column: str = "value", *, fields: Sequence[str] = ()) -> Stream:
+        """The samples as point events, to relate them with other streams; with `fields` the channels become one struct."""
+        return self._then(ToEvents, column=column, fields=tuple(fields))
 
     def segments(self) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
         """Run in this process; every contiguous run as its key and a `SigSeg` that copies nothing.

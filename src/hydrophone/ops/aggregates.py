@@ -270,6 +270,10 @@ class PaneKernel(Aggregating):
 
     def _merged(self, slot: Ints, start: Ints, parts: Parts) -> Events:
         """One row per slot and pane, ordered by both."""
+        if self.plain and all(_counts(m, p) for m, p in zip(self.merges, parts, strict=True)):
+            counted = self._counted(slot, start, parts)
+            if counted is not None:
+                return counted
         number = np.empty(len(start), np.int64)
         low, width = _panes(start, self.offset, self.pane, number)
         cells = (int(slot.max()) + 1) * width
@@ -287,6 +291,20 @@ class PaneKernel(Aggregating):
             merged = self.folded(parts, first, np.append(first[1:], len(slot)))
             slot, number = slot[first], number[first]
         return Events(slot, number * self.pane + self.offset, None, part_table(merged))
+
+    def _counted(self, slot: Ints, start: Ints, parts: Parts) -> Events | None:
+        """As `_merged` where nothing but events is counted, without a place for every event; None where a table would be too large."""
+        first, last, most = _extent(slot, start)
+        low, high = ((t - self.offset) // self.pane for t in (first, last))
+        width = high - low + 1
+        cells = (most + 1) * width
+        if cells > self.ROOMY * len(slot):
+            return None
+        counts = np.zeros(cells, np.int64)
+        _count(slot, start, self.offset, self.pane, low, width, counts)
+        found = np.flatnonzero(counts)
+        merged = [counts[found] * p[0] for p in parts]
+        return Events(found // width, (found % width + low) * self.pane + self.offset, None, part_table(merged))
 
 
 class TumbleKernel(PaneKernel):
@@ -339,6 +357,32 @@ def _cells(slot: Any, number: Any, low: int, width: int, where: Any, counts: Any
         counts[cell] += 1
 
 
+@numba.njit(cache=True, nogil=True)
+def _extent(slot: Any, start: Any) -> tuple[int, int, int]:
+    """The first and the last start, and the largest slot."""
+    first, last, most = start[0], start[0], slot[0]
+    for i in range(len(start)):
+        first, last, most = min(first, start[i]), max(last, start[i]), max(most, slot[i])
+    return first, last, most
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(slot: Any, start: Any, offset: int, pane: int, low: int, width: int, counts: Any) -> None:
+    """The events of every cell of a table of all slots and panes."""
+    here = (start[0] - offset) // pane
+    begin = here * pane + offset
+    for i in range(len(start)):
+        if not 0 <= start[i] - begin < pane:
+            here = (start[i] - offset) // pane
+            begin = here * pane + offset
+        counts[slot[i] * width + here - low] += 1
+
+
+def _counts(merge: np.ufunc, part: npt.NDArray[Any]) -> bool:
+    """Whether a part is the same number for every event, to be added up."""
+    return merge is np.add and part.strides == (0,) and part.dtype == np.int64
+
+
 def _changes(slot: Ints, number: Ints) -> Ints:
     """Where rows differ from the one before."""
     fresh = np.concatenate([[True], (slot[1:] != slot[:-1]) | (number[1:] != number[:-1])])[: len(slot)]
@@ -347,7 +391,7 @@ def _changes(slot: Ints, number: Ints) -> Ints:
 
 def _scattered(merge: np.ufunc, where: Ints, part: npt.NDArray[Any], counts: Ints) -> npt.NDArray[Any]:
     """Merge the parts that belong to the same cell of a full table, in the order in which they came."""
-    if merge is np.add and part.strides == (0,) and part.dtype == np.int64:
+    if _counts(merge, part):
         return counts * part[0]
     out = np.zeros(len(counts), part.dtype)
     if merge.identity is None:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hydrophone.batch import Batch, Mask, Segments, merge_bases
-from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.ops.calls import guarded, name_of
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import UniformType, rate
 from hydrophone.runs import intersect_runs
@@ -32,6 +33,20 @@ def result_dtype(operation: str, a: np.dtype[Any], b: Any) -> np.dtype[Any]:
         return np.asarray(OPERATIONS[operation](np.ones(1, a), b)).dtype
 
 
+def check_pair(what: str, a: UniformType, b: UniformType) -> None:
+    """The same keys, the same grid."""
+    if a.scope != b.scope:
+        raise SignalTypeError(
+            f"{what}: the signals have different keys: {list(a.key.names)} and {list(b.key.names)}",
+            hint="bring both to one key with key_by",
+        )
+    if a.timebase != b.timebase:
+        raise SignalTypeError(
+            f"{what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",
+            hint='bring both to one grid first: .resample("10ms", fill=hp.linear(max_gap="1s"))',
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Combine(Node):
     """``a + b`` and its kin: a sample where both signals have one; everywhere else a hole."""
@@ -44,16 +59,7 @@ class Combine(Node):
     def output_type(self, a: UniformType, b: UniformType) -> UniformType:
         """The same keys, the same grid."""
         what = f"'{self.operation}'"
-        if a.scope != b.scope:
-            raise SignalTypeError(
-                f"{what}: the signals have different keys: {list(a.key.names)} and {list(b.key.names)}",
-                hint="bring both to one key with key_by",
-            )
-        if a.timebase != b.timebase:
-            raise SignalTypeError(
-                f"{what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",
-                hint='bring both to one grid first: .resample("10ms", fill=hp.linear(max_gap="1s"))',
-            )
+        check_pair(what, a, b)
         if a.channels != b.channels and min(a.channels, b.channels) > 0:
             raise SignalTypeError(f"{what}: {a.channels} channels cannot be combined with {b.channels}")
         dtype = result_dtype(self.operation, a.dtype, np.ones(1, b.dtype))
@@ -67,8 +73,8 @@ class Combine(Node):
 class CombineKernel(Kernel):
     """Holds the samples of either side that the other side may still answer."""
 
-    def __init__(self, operation: Callable[[Any, Any], Any]) -> None:
-        self.operation = operation
+    def __init__(self, operation: Callable[[Any, Any], Any], *, broadcast: bool = True) -> None:
+        self.operation, self.broadcast = operation, broadcast
         self.left: Held[Segments] = Held(Segments)
         self.right: Held[Segments] = Held(Segments)
         self.seen = SlotArrays(left=Field(np.int64, MIN_TIME), right=Field(np.int64, MIN_TIME))
@@ -94,7 +100,7 @@ class CombineKernel(Kernel):
         i, j, start, stop = intersect_runs(a.slot, a.first, a.next, b.slot, b.first, b.next)
         x, y = a.cut(i, start, stop), b.cut(j, start, stop)
         xs, ys = x.values, y.values
-        if xs.ndim != ys.ndim:
+        if xs.ndim != ys.ndim and self.broadcast:
             xs, ys = (v if v.ndim == 2 else v[:, None] for v in (xs, ys))
         with np.errstate(all="ignore"):
             out = x.with_values(self.operation(xs, ys))
@@ -118,6 +124,58 @@ class CombineKernel(Kernel):
     def idle(self, marks: Marks) -> Mask:
         """What was seen matters only while samples wait."""
         return np.ones(len(self.keys), np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CombineSamples(Node):
+    """A user's function of two signals where both have a sample: two arrays with a row per sample in, one with as many rows out.
+
+    Many samples of many keys come in one call: a row must depend on these two rows alone. Where one of the signals lacks a sample: a hole.
+    """
+
+    function: Callable[[Any, Any], Any]
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "combine"
+
+    def output_type(self, a: UniformType, b: UniformType) -> UniformType:
+        """The function is tried on a few samples of one."""
+        check_pair("combine", a, b)
+        # Another number of samples than of channels, so that a function that reduces the wrong axis is found out.
+        rows = next(n for n in (3, 4, 5) if n not in (a.channels, b.channels))
+        probe = self.of(*(np.ones((rows, x.channels) if x.channels else rows, x.dtype) for x in (a, b)))
+        channels = probe.shape[1] if probe.ndim == 2 else 0
+        return UniformType(a.key, a.time, a.clock, probe.dtype, channels, a.timebase)
+
+    def of(self, a: Any, b: Any) -> Any:
+        """Call it; a wrong shape, a wrong type or an exception names the function."""
+        out = guarded("combine", "it gets two arrays with a row per sample", self.function, a, b)
+        if out.ndim not in (1, 2) or len(out) != len(a) or out.dtype.kind not in "iufc":
+            raise DataError(
+                f"combine: {name_of(self.function)} turned arrays of shape {a.shape} and {b.shape} into {out.dtype} of {out.shape}",
+                hint="it must give one row of numbers per sample",
+            )
+        return out
+
+    def kernel(self, a: UniformType, b: UniformType) -> Kernel:
+        """Match samples."""
+        return CombineKernel(self._checked, broadcast=False)
+
+    def _checked(self, a: Any, b: Any) -> Any:
+        out = self.of(a, b)
+        channels = out.shape[1] if out.ndim == 2 else 0
+        if channels != self.type.channels or not np.can_cast(out.dtype, self.type.dtype, "same_kind"):
+            raise DataError(
+                f"combine: {name_of(self.function)} gave {out.dtype} of shape {out.shape}, "
+                f"and {self.type.dtype} with {self.type.channels} channels when it was tried",
+                hint="type and channels must not depend on the data; end with .astype(...)",
+            )
+        return out.astype(self.type.dtype, copy=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

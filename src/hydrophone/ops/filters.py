@@ -87,7 +87,7 @@ class FirKernel(Kernel):
 
 def _fir(x: Segments, seams: Seams, taps: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The filtered runs, their begin from the seams; sums are taken tap by tap, so that no cut can change a bit of them."""
-    out = np.zeros(x.values.shape, dtype)
+    out = np.empty(x.values.shape, dtype)
     width = out.shape[1] if out.ndim > 1 else 1
     begin, end, weights = x.offsets[:-1] * width, x.offsets[1:] * width, taps.astype(dtype)
     middle = begin + seams.heads * width
@@ -106,6 +106,7 @@ def _convolve(values: Any, at: Any, begin: Any, end: Any, taps: Any, channels: i
         for start in range(begin[run], end[run], block):
             size = min(block, end[run] - start)
             y, here = out[start : start + size], at[run] + start - begin[run]
+            y[:] = 0
             for k in range(0, fours, 4):
                 x0, x1, x2, x3 = (
                     values[here - k * channels : here - k * channels + size],

@@ -256,7 +256,7 @@ class SampleFunctionKernel(ToSignalKernel):
     """Events that do not overlap, as in any signal, and the beats inside them."""
 
     def __init__(self, node: SampleFunction, kind: StreamType) -> None:
-        super().__init__(tuple(kind.columns.names), "error")
+        super().__init__({name: (name, None) for name in kind.columns.names}, "error")
         self.node, self.kind = node, kind
         self.base = Timebases.shared(node.timebase)
 

@@ -137,9 +137,10 @@ class SelectKernel(Stateless):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToEvents(Node):
-    """The samples of a uniform signal as point events."""
+    """The samples of a uniform signal as point events; with `fields` the channels are the fields of one struct."""
 
     column: str = "value"
+    fields: tuple[str, ...] = ()
 
     gives = None
 
@@ -150,31 +151,40 @@ class ToEvents(Node):
 
     def output_type(self, x: UniformType) -> StreamType:
         """One payload column, or one per channel."""
-        names = [f"{self.column}_{i}" for i in range(x.channels)] if x.channels else [self.column]
+        names = [f"{self.column}_{i}" for i in range(x.channels)] if x.channels and not self.fields else [self.column]
+        kind = arrow_type(x.dtype)
+        if self.fields:
+            if len(self.fields) != max(x.channels, 1) or len(set(self.fields)) < len(self.fields):
+                raise ParameterError(
+                    f"events: fields {', '.join(map(repr, self.fields))} for {max(x.channels, 1)} channels",
+                    hint="give every channel a name of its own",
+                )
+            kind = pa.struct([(f, kind) for f in self.fields])
         taken = {*x.key.names, x.time}
         if taken & set(names):
             raise ParameterError(
                 f"events: the name {self.column!r} is taken by the key or time", hint='choose another: events("sample")'
             )
-        return StreamType(x.key, x.time, x.clock, pa.schema([pa.field(n, arrow_type(x.dtype)) for n in names]), None)
+        return StreamType(x.key, x.time, x.clock, pa.schema([pa.field(n, kind) for n in names]), None)
 
     def kernel(self, x: UniformType) -> Kernel:
         """Map."""
-        return ToEventsKernel(self.type.columns)
+        return ToEventsKernel(self.type.columns, self.fields)
 
 
 class ToEventsKernel(Stateless):
     """A row per sample."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: pa.Schema, fields: tuple[str, ...]) -> None:
+        self.schema, self.fields = schema, fields
 
     def map(self, batch: Batch) -> Batch:
         """Unfold one batch."""
         assert isinstance(batch, Segments)
-        return Events(
-            batch.sample_slot, batch.sample_time, None, pa.table(sample_columns(batch.values), schema=self.schema)
-        )
+        columns = sample_columns(batch.values)
+        if self.fields:
+            columns = [pa.StructArray.from_arrays(columns, list(self.fields))]
+        return Events(batch.sample_slot, batch.sample_time, None, pa.table(columns, schema=self.schema))
 
 
 def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:

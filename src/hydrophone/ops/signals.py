@@ -22,7 +22,11 @@ TIES = ("error", "first", "last")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToSignal(Node):
-    """Read columns of a stream as a signal. Overlap is an error that names key and time; null readings are no readings."""
+    """Read columns of a stream as a signal. Overlap is an error that names key and time; null readings are no readings.
+
+    A struct of numbers is as many channels as it has fields (of ``re`` and ``im`` it is a complex number), and arithmetic goes
+    field by field. A reading that lacks a field is none.
+    """
 
     value: tuple[str, ...]
     ties: str = "error"
@@ -44,22 +48,39 @@ class ToSignal(Node):
 
     def output_type(self, x: StreamType) -> SignalType:
         """All channels have one type."""
-        kinds = {value_dtype(x.column(v, "signal"), "signal") for v in self.value}
+        columns = pa.schema([f for v in self.value for f, _ in fields_of(x.column(v, "signal"))])
+        kinds = {value_dtype(f, "signal") for f in columns}
         if len(kinds) > 1 and any(k.kind == "c" for k in kinds):
-            raise SignalTypeError(f"signal: the channels {', '.join(self.value)} mix complex and real columns")
-        columns = pa.schema([x.column(v, "signal") for v in self.value])
-        return SignalType(x.key, x.time, x.clock, columns, x.end, self.value, np.result_type(*kinds))
+            raise SignalTypeError(f"signal: the channels {', '.join(columns.names)} mix complex and real columns")
+        if len(set(columns.names)) < len(columns.names):
+            raise ParameterError(f"signal: two channels have one name: {', '.join(columns.names)}")
+        return SignalType(x.key, x.time, x.clock, columns, x.end, tuple(columns.names), np.result_type(*kinds))
 
     def kernel(self, x: StreamType) -> Kernel:
         """Check."""
-        return ToSignalKernel(self.value, self.ties)
+        places = {f.name: (v, place) for v in self.value for f, place in fields_of(x.column(v, "signal"))}
+        return ToSignalKernel(places, self.ties)
+
+
+def fields_of(column: pa.Field) -> list[tuple[pa.Field, int | None]]:
+    """The channels that a column gives, each with its place in a struct: itself, or its fields if it is a struct and no complex number.
+
+    Examples
+    --------
+    >>> [f.name for f, _ in fields_of(pa.field("at", pa.struct([("x", pa.float64()), ("y", pa.float64())])))]
+    ['at.x', 'at.y']
+    """
+    kind = column.type
+    if not pa.types.is_struct(kind) or [f.name for f in kind] == ["re", "im"]:
+        return [(column, None)]
+    return [(pa.field(f"{column.name}.{f.name}", f.type), i) for i, f in enumerate(kind)]
 
 
 class ToSignalKernel(Kernel):
     """Remembers where the last event of every key ended."""
 
-    def __init__(self, value: tuple[str, ...], ties: str) -> None:
-        self.value, self.ties = list(value), ties
+    def __init__(self, places: dict[str, tuple[str, int | None]], ties: str) -> None:
+        self.places, self.ties = places, ties
         self.seen = SlotArrays(stop=Field(np.int64, MIN_TIME))
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -84,7 +105,12 @@ class ToSignalKernel(Kernel):
         return self.seen["stop"][: len(self.keys)] <= marks[0]
 
     def _readings(self, batch: Events) -> Events:
-        batch = batch.with_columns(batch.columns.select(self.value))
+        columns = {
+            name: batch.columns[column] if place is None else pc.struct_field(batch.columns[column], [place])
+            for name, (column, place) in self.places.items()
+        }
+        if columns:  # functions of time may have none
+            batch = batch.with_columns(pa.table(columns))
         if not any(c.null_count for c in batch.columns.columns):
             return batch
         bad = np.zeros(len(batch), np.bool_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,17 +17,19 @@ from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
+from hydrophone.ops.windows import AT_ONCE
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
 from hydrophone.time import MIN_TIME
+from hydrophone.timebase import Timebases
 
 Array = npt.NDArray[Any]
 
 LONGEST_HOP = 4
-"""Beyond this many samples an FFT of every window is cheaper (see docs/windows.md)."""
+"""Beyond this many samples an FFT of every window is much cheaper (see docs/windows.md)."""
 EVERY = 32
 """Windows from one FFT to the next."""
 _QUIET = 1e-3
@@ -107,14 +109,15 @@ class SlidingDftKernel(Kernel):
         which = np.repeat(np.arange(len(batch)), counts)
         begin = start[which] + (ranges(start, counts) - start[which]) * self.hop
         at = wide.at[which] - batch.first[which] + begin
-        return (
-            Windows(
-                batch.slot[which],
-                begin + self.size - 1,
-                self._spectra(batch.slot[which], begin, at, wide.values),
-                batch.base,
-            ),
-        )
+        return self._in_turn(batch.slot[which], begin, at, wide.values, batch.base)
+
+    def _in_turn(self, slot: Ints, begin: Ints, at: Ints, values: Array, base: Timebases) -> Iterator[Windows]:
+        """A few windows at a time, so that what follows finds them in the cache, and overlap costs no memory."""
+        few = max(1, AT_ONCE // len(self.turn))
+        for i in range(0, len(slot), few):
+            some = slice(i, i + few)
+            spectra = self._spectra(slot[some], begin[some], at[some], values)
+            yield Windows(slot[some], begin[some] + self.size - 1, spectra, base)
 
     def _spectra(self, slot: Ints, begin: Ints, at: Ints, values: Array) -> Array:
         """Spectra of windows that begin at these positions: by FFT where they must, then sliding, then by FFT where that was no good."""
