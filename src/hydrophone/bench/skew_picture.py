@@ -34,7 +34,8 @@ def picture(lines: Iterable[str], path: Path) -> int:
         axes.annotate(
             f"{found[skews[-1]][way]:.3g} MB", (skews[-1], found[skews[-1]][way]), (4, 4), textcoords="offset points"
         )
-    axes.set(xlabel="skew between the links, s", ylabel="peak state, MB", ylim=(0, None), xlim=(0, skews[-1] * 1.12))
+    top = 1.1 * max(f[1] for f in found.values())
+    axes.set(xlabel="skew between the links, s", ylabel="peak state, MB", ylim=(0, top), xlim=(0, skews[-1] * 1.12))
     axes.set_title(f"Packets per pair of hosts and 10 s, two links\n{found[skews[-1]][2]}", fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend()

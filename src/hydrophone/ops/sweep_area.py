@@ -131,6 +131,12 @@ class SweepArea(Held[Events]):
             if len(i):
                 yield run, i, j
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the runs that are not in files, and of the indexes."""
+        indexes = sum(a.nbytes for _, chains in self._indexes.values() for a in chains or ())
+        return indexes + sum(p.nbytes for p in self._in_memory())
+
     def expire(self, gone: Callable[[Events], Mask]) -> None:
         """Forget rows of which it is known that nobody will ask for them."""
         kept: list[Events] = []
