@@ -23,12 +23,16 @@ from hydrophone.state import Held
 def enforce(plan: Lowered) -> Lowered:
     """The same plan with order on every edge that an operator reads; nothing is sorted for the sake of the result.
 
-    A source that promises order is believed, and hands its rows on. Row by row operators keep the order of their input.
+    A source that promises order is believed, and hands its rows on. Row by row operators keep the order of their input, so that
+    rows wait behind them: filtered, with the columns that are wanted, and with keys as slots.
     """
     done: dict[Node, Node] = {}
+    loose: set[Node] = set()
     for node in topological(plan.roots):
-        new = node.with_inputs([done[i] for i in node.inputs])
-        done[node] = InOrder(inputs=(new,)) if node not in plan.roots and _disorders(new) else new
+        wait = set() if node.rowwise else loose & set(node.inputs)
+        done[node] = node.with_inputs([InOrder(inputs=(done[i],)) if i in wait else done[i] for i in node.inputs])
+        if _disorders(node) or (node.rowwise and loose & set(node.inputs)):
+            loose.add(node)
     return Lowered(tuple(done[r] for r in plan.roots), plan.sources)
 
 
