@@ -16,7 +16,7 @@ from hydrophone.columns import room, take_all
 from hydrophone.errors import DataError
 from hydrophone.key_rows import KeyRows
 
-_FIRST_ROWS = 1 << 16
+_FIRST_ROWS = 1 << 17
 _LUT_LIMIT = 1 << 24
 """Widest range of integer keys (in rows of an int64 look-up array) for which a direct look-up beats hashing."""
 
