@@ -50,7 +50,7 @@ def cases(quick: bool) -> Iterator[Case]:
         if columns == 10:
             peers |= {"pandas": _pandas(*tables), "DuckDB": _once(partial(asof_duckdb.asof, *tables), _answer)}
         yield Case(f"local, {what}", _once(partial(ours, *tables), _answer), peers, 5)
-    yield from _on_spark(left, right, 1 if quick else 3)
+    yield from _on_spark(left, right, 3)
 
 
 def ours(left: pa.Table, right: pa.Table) -> pa.Table:

@@ -26,6 +26,9 @@ from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 Ints = npt.NDArray[np.int64]
 
+ROWS_OUT = 1 << 16
+"""Rows that go to Spark in one piece: it takes a piece apart while the next one is made."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -92,7 +95,7 @@ class Task:
             mine = emit.owned(batch, share.start, share.stop)
             if len(mine):
                 table = emit.table(mine, self.root.type, pipeline.keys(self.root), self.shape)
-                yield from to_held(table, self.schema).to_batches()
+                yield from to_held(table, self.schema).to_batches(max_chunksize=ROWS_OUT)
 
 
 # --- slices of time ---------------------------------------------------------------------------------------------------
