@@ -73,8 +73,7 @@ def q4(quick: bool) -> Iterator[Case]:
             partial(ours, query, few, many, keys=keys, periods=(20_000_000, 5_000_000)),
             {
                 "expert NumPy": partial(expert_numpy.interpolate_add_filter, few, many, keys, extreme),
-                "SciPy per key": partial(scipy_loop.interpolate_add_filter, few, many, keys, extreme),
-                "NumPy per key": partial(scipy_loop.interpolate_by_numpy_add_filter, few, many, keys, extreme),
+                **(_loops(few, many, keys) if keys <= 100_000 else {}),  # a minute and more each
                 **_polars_interpolate(few, many, keys),
             },
             runs=3,
@@ -110,6 +109,13 @@ def identity(spectra: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
 
 def _samples(count: int) -> npt.NDArray[np.float64]:
     return np.random.default_rng(count).random(count)
+
+
+def _loops(few: npt.NDArray[np.float64], many: npt.NDArray[np.float64], keys: int) -> dict[str, Callable[[], Answer]]:
+    return {
+        "SciPy per key": partial(scipy_loop.interpolate_add_filter, few, many, keys, extreme),
+        "NumPy per key": partial(scipy_loop.interpolate_by_numpy_add_filter, few, many, keys, extreme),
+    }
 
 
 def _polars_correlate(samples: npt.NDArray[np.float64], keys: int) -> dict[str, Callable[[], Answer]]:
