@@ -97,6 +97,6 @@ def test_what_is_no_result_is_not_drawn(tmp_path: Path, text: str, says: str) ->
 def test_a_name_chooses_among_ways_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case("slices", lambda: (1.0,), {"p": lambda: (1.0,)}, runs=1, also={"shards": lambda: (1.0,)})
     monkeypatch.setattr(bench, "load", lambda name: lambda quick: iter([case]))
-    assert bench.main(["run", "local_engine", "--json", "--case", "shards"]) == 0
+    assert bench.main(["run", "local_engine", "--json", "--case", "shards", "--runs", "2"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["case"] == "shards"

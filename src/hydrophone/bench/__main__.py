@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from hydrophone.bench.chart import chart
-from hydrophone.bench.harness import Result, measure
+from hydrophone.bench.harness import Case, Result, measure
 from hydrophone.bench.registry import BENCHES, describe, load
 
 
@@ -22,6 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
     run.add_argument("--json", action="store_true", help="one object per line")
     run.add_argument("--case", default="", metavar="REGEX", help="only the cases that match")
+    run.add_argument(
+        "--runs", type=int, metavar="N", help="timed runs of each way, instead of the benchmark's own number"
+    )
     drawn = commands.add_parser("chart", help="a picture of what run --json printed")
     drawn.add_argument("results", type=argparse.FileType(), metavar="RESULTS", help="a file with one object per line")
     drawn.add_argument("--to", type=Path, default=Path("bench.png"), metavar="PATH", help="default: %(default)s")
@@ -43,6 +47,8 @@ def _run(options: argparse.Namespace) -> int:
         for case in load(name)(options.quick):
             if not any(re.search(options.case, n) for n in case.names):
                 continue
+            if options.runs is not None and isinstance(case, Case):
+                case = replace(case, runs=options.runs)
             for result in measure(name, case):
                 if not re.search(options.case, result.case):
                     continue
