@@ -199,7 +199,7 @@ class Segments:
 
         Examples
         --------
-        >>> from hydrophone.time import Timebase
+        >>> from hydrophone.timebase import Timebase
         >>> base = Timebases.shared(Timebase.every("1ms"))
         >>> x = Segments(np.array([0, 3]), np.array([5, 0]), np.array([0, 2, 5]), np.arange(5.0), base)
         >>> x.sigseg(1).to_numpy(), x.sigseg(0).start

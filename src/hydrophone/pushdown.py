@@ -61,6 +61,7 @@ def arrow_filter(expr: nw.Expr, schema: pa.Schema, keep_null: Sequence[str] = ()
     Examples
     --------
     >>> schema = pa.schema({"ts": pa.timestamp("us"), "x": pa.int64()})
+    >>> col = nw.col
     >>> arrow_filter((col("x") > 3) & (col("x") % 2 == 0), schema, ["ts"])
     <pyarrow.compute.Expression ((x > 3) or is_null(ts, {nan_is_null=false}))>
     """
@@ -85,6 +86,7 @@ def sql_filter(expr: nw.Expr, schema: pa.Schema, keep_null: Sequence[str] = ()) 
     Examples
     --------
     >>> schema = pa.schema({"ts": pa.timestamp("us", "UTC"), "x": pa.int64(), "s": pa.string()})
+    >>> col = nw.col
     >>> sql_filter((col("x") > 3) & (col("s") == "it's"), schema, ["ts"])
     "(`x` > 3L AND `s` = CAST(X'69742773' AS STRING)) OR `ts` IS NULL"
     """

@@ -107,11 +107,13 @@ class LowLevel:
         return self._given(out, n)
 
     def rest(self) -> tuple[Ints, Ints, list[Any]]:
-        """Give everything and be empty."""
+        """Give everything, old windows first, and be empty."""
         out = self._out
         n = _flush(np.iinfo(np.int64).max, self.group, self.window, self.parts, out.group, out.window, out.parts, 0)
         self._ages[:] = 0
-        return self._given(out, n)
+        groups, windows, parts = self._given(out, n)
+        order = np.argsort(windows, kind="stable")
+        return groups[order], windows[order], [p[order] for p in parts]
 
     def _bits(self, parts: Sequence[npt.NDArray[Any]], rows: int) -> Ints:
         """Numbers of all kinds side by side, as the bits of int64."""
