@@ -56,6 +56,16 @@ def test_rows_without_progress_are_reported(monkeypatch: pytest.MonkeyPatch, cap
         caplog.clear()
 
 
+def test_a_first_batch_with_a_promise_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(local, "UNMARKED_ROWS", 2)
+    query = hp.from_arrow(ROWS, time="t", progress=hp.ordered()).tumble(10).agg(n=hp.count())
+    with caplog.at_level(logging.WARNING, "hydrophone"):
+        assert sum(len(piece) for piece in query.batches(rows=3)) == len(query.to_arrow())
+    assert not caplog.records
+
+
 def test_a_running_query_watches(caplog: pytest.LogCaptureFixture) -> None:
     streams = [hp.from_arrow(ROWS, time="t", progress=hp.ordered()) for _ in range(2)]
     live = Live(hp.union(*streams).tumble(10).agg(n=hp.count()).node, hp.late.error())

@@ -59,6 +59,9 @@ class Kernel:
         """The state by attribute name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, SlotArrays | Held)}
 
+    def compact(self) -> None:
+        """Bring state that is about to be saved into the form that it would have after a restore."""
+
     def forgettable(self, marks: Marks) -> Mask:
         """Slots that neither hold rows nor matter any more."""
         free = self.idle(marks)

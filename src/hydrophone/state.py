@@ -7,7 +7,7 @@ Arrow table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -134,6 +134,11 @@ class Held(Generic[B]):
     def empty(self) -> bool:
         """Whether nothing is held."""
         return not any(len(p) for p in self._parts)
+
+    @property
+    def parts(self) -> Sequence[B]:
+        """What is held, in the batches in which it came."""
+        return self._parts
 
     def add(self, batch: B) -> None:
         """Hold these rows too."""

@@ -102,13 +102,14 @@ class Live:
     def rows(self, port: int, table: pa.Table) -> None:
         """Take rows of a source."""
         tracker = self._trackers[port]
-        if tracker is None or tracker.mark == MIN_TIME:
-            self._warn_unmarked(port, len(table))
+        count = len(table)
         if tracker is not None:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
             seen = largest_times(table, self.sources[port].layout.time, tracker.policy)
             table = self._kept[port].sift(table, tracker.mark)
             tracker.see(seen)
+        if tracker is None or tracker.mark == MIN_TIME:
+            self._warn_unmarked(port, count)
         self.pipeline.rows(port, table)
 
     def end(self, port: int) -> None:

@@ -143,6 +143,7 @@ class Pipeline:
             for block, rows in table.blocks(changed):
                 blocks[f"keys/{i}/{block}"] = _packed(rows, FORMAT)
         for node, kernel in self.kernels.items():
+            kernel.compact()
             for name, state in kernel.states().items():
                 for block, rows in state.blocks(changed):
                     blocks[f"{node.digest}/{name}/{block}"] = _packed(rows, kernel.VERSION)

@@ -211,8 +211,10 @@ def parts_of(cells: Events) -> Parts:
 class PaneKernel(Aggregating):
     """Events gathered in panes: stretches of `pane` nanoseconds from multiples of it after `offset`."""
 
-    MANY = 16
-    """Batches of open windows that are held before they are merged."""
+    MANY = 64
+    """Batches of open windows that are held before they are merged, at most."""
+    CROWD = 2
+    """Rows of open windows that are not merged yet are at most one to so many that are: a merge touches them all."""
     ROOMY = 4
     """Cells of a full table per event up to which the table is cheaper than sorting."""
 
@@ -221,34 +223,40 @@ class PaneKernel(Aggregating):
         self.pane, self.offset = pane, offset
         self.merges = [m for a in self.summaries for m in a.merge]
         self.plain = all(a.merge for a in self.summaries)
-        self._added = 0
+        self._added = self._fresh = self._settled = 0
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add events to their panes."""
         assert isinstance(batch, Events)
         if not len(batch):
             return ()
-        self.open.add(self._merged(batch.slot, batch.start, self.parts(batch)))
+        cells = self._merged(batch.slot, batch.start, self.parts(batch))
+        self.open.add(cells)
         if self.picks:
             self.pick_rows(batch, self._pane_of(batch.start))
         self._added += 1
-        if self._added >= self.MANY:
+        self._fresh += len(batch) if self.picks else len(cells)
+        if self._added >= self.MANY or self.CROWD * self._fresh >= self._settled:
             self._compact()
         return ()
+
+    def compact(self) -> None:
+        """Merge what came since the last time."""
+        self._compact()
 
     def _pane_of(self, start: Ints) -> Ints:
         return (start - self.offset) // self.pane * self.pane + self.offset
 
     def _compact(self) -> Events | None:
         held, added = self.open.all(), self._added
-        self._added = 0
+        self._added = self._fresh = 0
         if added:
             self._compact_rows()
-        if held is None or (added <= 1 and self._is_merged(held)):
-            return held
-        merged = self._merged(held.slot, held.start, parts_of(held))
-        self.open.replace(merged, np.zeros(0, np.int64))
-        return merged
+        if held is not None and (added > 1 or not self._is_merged(held)):
+            held = self._merged(held.slot, held.start, parts_of(held))
+            self.open.replace(held, np.zeros(0, np.int64))
+        self._settled = 0 if held is None else len(held)
+        return held
 
     def _compact_rows(self) -> None:
         """Leave away the rows that no answer can need."""
@@ -314,12 +322,11 @@ class TumbleKernel(PaneKernel):
         """Give the windows that ended at or before the mark."""
         mark = marks[0]
         bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.pane * self.pane + self.offset
+        if not any((add_time(part.start, self.pane) <= mark).any() for part in self.open.parts):
+            return (), bound
         held = self._compact()
-        if held is None:
-            return (), bound
+        assert held is not None
         done = add_time(held.start, self.pane) <= mark
-        if not done.any():
-            return (), bound
         cells = self.open.take(done)
         stop = add_time(cells.start, self.pane)
         columns = self.results(parts_of(cells), self.picks_between(cells.slot, cells.start, stop))
