@@ -39,6 +39,7 @@ from hydrophone.spark.sinks import (
     claim,
     is_remote,
     observed,
+    on_this_machine,
     outlets_of,
     prepare_table,
     reported,
@@ -63,6 +64,13 @@ _SETTINGS = {
 }
 """What the query runs with, whatever the session says: blocks of state in RocksDB, changes of it written as a log; of a
 table of results a micro-batch overwrites its own partition alone."""
+
+_ON_THIS_MACHINE = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Where the checkpoint lies on a disk of this machine; in docs/decisions/0007. The name of the class is that of Spark 4.3."""
 
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
@@ -177,7 +185,9 @@ def start(
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
     watch = Watch([(f.source.data.identity, waiting_for(root, f.source)) for f in query.feeds])
     writer = Writer(to, result, outlets, drafts, note["id"], watch)
-    with _settings(spark, {**_SETTINGS, "spark.sql.shuffle.partitions": str(note["shards"])}):
+    here = spark.version.startswith("4.3.") and on_this_machine(spark, checkpoint) is not None
+    settings = {**_SETTINGS, **(_ON_THIS_MACHINE if here else {}), "spark.sql.shuffle.partitions": str(note["shards"])}
+    with _settings(spark, settings):
         packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
         frames += [_ticking(spark, packer) for _, packer in packers if packer.policy.lull is not None]
