@@ -39,6 +39,7 @@ def chart(lines: Iterable[str], to: Path) -> int:
                 size=7,
             )
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.margins(x=0.12, y=0.01)
         axes.axvline(1, color="black", linewidth=0.8)
         axes.invert_yaxis()
