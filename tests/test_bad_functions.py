@@ -70,3 +70,25 @@ def test_a_function_stays_one_until_it_meets_a_grid() -> None:
     assert carrier(np.array([0])).tolist() == [2.5]
     with pytest.raises(TypeError):
         carrier + "x"
+
+
+def test_a_function_of_two_signals_is_not_called_with_nothing() -> None:
+    def signal(*times: int) -> hp.UniformSignal:
+        rows = pa.table({"t": times, "v": np.arange(len(times))})
+        return hp.from_arrow(rows, time="t").signal("v").sample(10)
+
+    both = np.vectorize(lambda a, b: a & b)  # refuses arrays without elements
+    assert signal(0, 10, 20).combine(signal(200, 210), both).to_arrow().num_rows == 0
+    assert signal(0, 10, 20).combine(signal(10, 20), both).to_arrow()["value"].to_pylist() == [0, 0]
+
+
+def test_only_signals_are_combined() -> None:
+    rows = pa.table({"t": [0, 10, 20], "v": [1.0, 2.0, 3.0]})
+    points = hp.from_arrow(rows, time="t").signal("v")
+    samples = points.sample(10)
+    assert samples.combine(points, np.add).to_arrow()["value"].to_pylist() == [2.0, 4.0, 6.0]
+    for wrong in (lambda: samples.combine(3, np.add), lambda: samples + samples.window(2)):
+        with pytest.raises(hp.SignalTypeError, match="must be a signal"):
+            wrong()
+    with pytest.raises(hp.SignalTypeError, match="no period"):
+        samples.shift_to(points)

@@ -77,3 +77,11 @@ def test_a_row_without_an_end_holds_until_the_next() -> None:
     times = pa.table({"k": ["a"] * 4, "t": [0, 4, 5, 25], "v": [1.0] * 4})
     found = hp.from_arrow(times, key="k", time="t").lookup(rooms, on="k", since="s", until="u", how="left")
     assert found.to_arrow().sort_by("t")["room"].to_pylist() == ["hall", "hall", "attic", None]
+
+
+@pytest.mark.parametrize("index", [None, "place"])
+def test_an_index_of_pandas_is_no_column(index: str | None) -> None:
+    names = pd.DataFrame({"k": [0, 5, 1], "name": ["a", "b", "c"]}).rename_axis(index)
+    rows = hp.from_arrow(pa.table({"k": [0, 1], "t": [1, 2]}), key="k", time="t")
+    found = rows.lookup(names[names["k"] < 5], on="k").to_arrow()
+    assert found.column_names == ["k", "t", "name"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import hydrophone as hp
 from hydrophone.batch import Events, Progress
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import ParameterError
-from hydrophone.ops.sweep_area import Memory, SweepArea
+from hydrophone.ops.sweep_area import Memory, SweepArea, size_in_bytes
 from hydrophone.plan.lower import lower
 
 rows = st.lists(st.tuples(st.integers(0, 5), st.integers(-9, 9), st.integers(1, 6)), min_size=1, max_size=12)
@@ -120,3 +121,38 @@ def test_what_is_shed_is_counted(caplog: pytest.LogCaptureFixture) -> None:
 def test_bad_options(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         lives(0, 3).join(lives(0, 3), **options)
+
+
+def test_memory_keeps_to_the_limit_when_rows_expire() -> None:
+    area = SweepArea("sorted", Memory(limit=20_000))
+    for n in range(25):
+        time = np.arange(1_000) + n
+        area.insert(Events(time % 3, time, time + 5, pa.table({"v": time})))
+    before = len(area.lifetimes() or ())
+    area.expire(lambda e: e.slot == 0)
+    assert len(area.lifetimes() or ()) == pytest.approx(before * 2 / 3, rel=0.01)
+    assert area.nbytes < 20_000 + 32 * 1_000
+
+
+def test_a_disk_that_is_full_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("hydrophone.ops.sweep_area.pa.ipc.new_file", full)
+    with pytest.raises(OSError, match="No space"):
+        SweepArea("sorted", Memory(limit=1)).insert(events([(0, 0, 1), (0, 1, 1)]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_may_have_any_name() -> None:
+    left = pa.table({"k": [1, 1], "t": [0, 5], "__x": [1.0, 2.0]})
+    a, b = (hp.from_arrow(t, key="k", time="t") for t in (left, left.rename_columns(["k", "t", "__y"])))
+    whole, spilled = (a.band_join(b, before=9, after=9, limit=limit).to_arrow() for limit in (None, 1))
+    assert sorted(whole.to_pylist(), key=str) == sorted(spilled.to_pylist(), key=str)
+    assert {"__x", "__y"} <= set(spilled.column_names)
+
+
+def test_a_limit_is_written_in_the_usual_ways() -> None:
+    sizes = [size_in_bytes(text) for text in ("64KiB", "64kiB", "64KB", "64 kB", "2GiB")]
+    assert sizes == [65_536, 65_536, 64_000, 64_000, 2 << 30]

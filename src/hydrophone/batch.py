@@ -125,11 +125,11 @@ class Events:
     def from_table(cls, table: pa.Table) -> Events:
         """Undo `to_table`."""
         table = table.combine_chunks()
-        end = table["__end"].to_numpy() if "__end" in table.column_names else None
-        columns = table.select([n for n in table.column_names if not n.startswith("__")])
-        if not columns.num_columns:
-            columns = bare(len(table))
-        return cls(table["__slot"].to_numpy(), table["__start"].to_numpy(), end, columns)
+        # By position: a payload may have columns of any name.
+        own = 3 if table.column_names[2:3] == ["__end"] else 2
+        slot, start, *end = (table.column(i).to_numpy() for i in range(own))
+        columns = table.select(range(own, table.num_columns)) if table.num_columns > own else bare(len(table))
+        return cls(slot, start, end[0] if end else None, columns)
 
 
 def bare(rows: int) -> pa.Table:

@@ -355,6 +355,9 @@ def test_refuses_what_would_never_end(spark: SparkSession, tmp_path: Path) -> No
     source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
     with pytest.raises(hp.PlanError, match="max_gap"):
         source.signal("v").sample("10ns", fill=hp.linear()).start(spark, to=to, checkpoint=checkpoint)
+    coarse = source.signal("v").sample("10ns")
+    with pytest.raises(hp.PlanError, match="resample: without max_gap"):
+        coarse.resample("5ns", fill=hp.linear()).start(spark, to=to, checkpoint=checkpoint)
     table = hp.from_arrow(readings(0), key="k", time="t", progress=hp.ordered())
     with pytest.raises(hp.UnsupportedError, match="not a stream"):
         table.start(spark, to=to, checkpoint=checkpoint)

@@ -60,12 +60,12 @@ class Arithmetic(Query):
         So a payload of several fields gets a product of its own, such as that of quaternions.
         """
         _check_realign("combine", realign)
-        a, b = _aligned(self, other, fill, realign)
+        a, b = _aligned(self, self._sampled("combine", other, fill), fill, realign)
         return a._then(CombineSamples, b, function=function)
 
     def shift_to(self, other: UniformSignal) -> UniformSignal:
         """All samples at the nearest beats of another signal with the same period: moved by at most half of it."""
-        grid = other.node.type.timebase
+        grid = other.node.type.timebase if isinstance(other, Arithmetic) else None
         if grid is None:
             raise SignalTypeError("shift_to: the other signal has no period for all keys", where=user_line())
         return self._then(ShiftTo, timebase=grid)
@@ -79,12 +79,8 @@ class Arithmetic(Query):
         realign: str = "resample",
     ) -> UniformSignal:
         _check_realign(f"'{operation}'", realign)
-        if isinstance(other, Query) and isinstance(other.node.type, SignalType):
-            grid = self.node.type.timebase
-            if grid is None:
-                raise SignalTypeError(f"'{operation}': needs one period for all keys", where=user_line())
-            other = other._then(Sample, timebase=grid, fill=fill)
-        if isinstance(other, Arithmetic):
+        if isinstance(other, Query):
+            other = self._sampled(f"'{operation}'", other, fill)
             a, b = _aligned(*((other, self) if reflected else (self, other)), fill, realign)
             return a._then(Combine, b, operation=operation)
         if isinstance(other, TimeFunction):
@@ -92,6 +88,18 @@ class Arithmetic(Query):
         if isinstance(other, np.generic):
             other = other.item()
         return self._then(Scalar, operation=operation, number=other, reflected=reflected)
+
+    def _sampled(self, what: str, other: object, fill: Fill | None) -> Arithmetic:
+        """The other signal; one at any times on the grid of this one."""
+        if isinstance(other, Query) and isinstance(other.node.type, SignalType):
+            grid = self.node.type.timebase
+            if grid is None:
+                raise SignalTypeError(f"{what}: needs one period for all keys", where=user_line())
+            other = other._then(Sample, timebase=grid, fill=fill)
+        if not isinstance(other, Arithmetic):
+            kind = other.node.type.describe() if isinstance(other, Query) else type(other).__name__
+            raise SignalTypeError(f"{what}: the other side must be a signal, got {kind}", where=user_line())
+        return other
 
     def __add__(self, other: object) -> UniformSignal:
         return self._combine("+", other)

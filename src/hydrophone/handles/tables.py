@@ -80,11 +80,14 @@ def _arrow(table: Any) -> pa.Table:
     if hasattr(table, "toArrow"):  # Spark's
         return table.toArrow()
     try:
-        return nw.from_native(table, eager_only=True).to_arrow()
+        frame = nw.from_native(table, eager_only=True)
     except TypeError:
         raise ParameterError(
             f"lookup: a {type(table).__name__} is no table", hint="give an Arrow table, a DataFrame or a path"
         ) from None
+    if frame.implementation.is_pandas_like():
+        return pa.Table.from_pandas(frame.to_native(), preserve_index=False)  # an index is no column
+    return frame.to_arrow()
 
 
 def _holds(table: pa.Table, since: str | None, until: str | None) -> tuple[pa.Array, pa.Array]:

@@ -223,7 +223,8 @@ class PaneKernel(Aggregating):
         self.pane, self.offset = pane, offset
         self.merges = [m for a in self.summaries for m in a.merge]
         self.plain = all(a.merge for a in self.summaries)
-        self._added = self._fresh = self._settled = 0
+        self._added = self._fresh = 0
+        self._settled: int | None = None  # not known after a restore
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add events to their panes."""
@@ -231,6 +232,8 @@ class PaneKernel(Aggregating):
         if not len(batch):
             return ()
         cells = self._merged(batch.slot, batch.start, self.parts(batch))
+        if self._settled is None:
+            self._settled = sum(len(part) for part in self.open.parts)
         self.open.add(cells)
         if self.picks:
             self.pick_rows(batch, self._pane_of(batch.start))

@@ -98,14 +98,15 @@ class CombineKernel(Kernel):
         # One grid for all, or one per key, which must then be the same on both sides.
         merge_bases([a, b])
         i, j, start, stop = intersect_runs(a.slot, a.first, a.next, b.slot, b.first, b.next)
+        self._drop(a, b, self.seen["right"][a.slot], self.seen["left"][b.slot])
+        if not len(i):  # a function of the user's need not know what to do with nothing
+            return ()
         x, y = a.cut(i, start, stop), b.cut(j, start, stop)
         xs, ys = x.values, y.values
         if xs.ndim != ys.ndim and self.broadcast:
             xs, ys = (v if v.ndim == 2 else v[:, None] for v in (xs, ys))
         with np.errstate(all="ignore"):
-            out = x.with_values(self.operation(xs, ys))
-        self._drop(a, b, self.seen["right"][a.slot], self.seen["left"][b.slot])
-        return (out,) if len(out) else ()
+            return (x.with_values(self.operation(xs, ys)),)
 
     def _drop(self, a: Segments, b: Segments, below_a: Any, below_b: Any) -> None:
         """Forget samples whose partner has come or cannot come any more."""

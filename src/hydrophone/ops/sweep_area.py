@@ -72,10 +72,10 @@ def size_in_bytes(size: int | str | None) -> int | None:
     """
     if size is None or (isinstance(size, int) and not isinstance(size, bool)):
         return size
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B\s*", str(size))
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B\s*", str(size))
     if found is None:
         raise ParameterError(f"limit: {size!r} is no size in bytes", hint='for example 1_000_000, "64MB" or "1GiB"')
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " "))
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " "))
 
 
 class SweepArea(Held[Events]):
@@ -147,7 +147,8 @@ class SweepArea(Held[Events]):
                 continue
             self._mark(part.slot[over])
             if not over.all():
-                kept.append(part.select(~over))
+                rest = part.select(~over)
+                kept.append(self._filed(rest) if id(part) in self._files else rest)
         self._parts = kept
         self._tidy()
 
@@ -174,7 +175,7 @@ class SweepArea(Held[Events]):
     # --- snapshots ------------------------------------------------------------------------------------------------------
 
     def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
-        """As for all held batches, without bringing what lies in files together in memory."""
+        """As for all held batches; of what lies in files one block at a time comes into memory."""
         held: set[int] = set()
         for part in self._parts:
             held.update(np.unique(part.slot // BLOCK).tolist())
@@ -233,18 +234,24 @@ class SweepArea(Held[Events]):
         return [p for p in self._parts if id(p) not in self._files]
 
     def _spill(self) -> None:
-        """Put all runs in memory into one file. It has no name any more when it is mapped, so that it goes with its last reader."""
+        """Put all runs in memory into one file."""
         rows = _sorted(Events.concat(self._in_memory())) if self.form != "list" else Events.concat(self._in_memory())
+        self._parts = [*(p for p in self._parts if id(p) in self._files), self._filed(rows)]
+        self._tidy()
+
+    def _filed(self, rows: Events) -> Events:
+        """The rows in a file, mapped into memory; it has no name any more, so that it goes with its last reader."""
         handle, name = tempfile.mkstemp(suffix=".arrow", prefix="hydrophone-")
         os.close(handle)
         table = rows.to_table()
-        with pa.OSFile(name, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        mapped = Events.from_table(pa.ipc.open_file(pa.memory_map(name)).read_all())
-        Path(name).unlink()
-        self._parts = [*(p for p in self._parts if id(p) in self._files), mapped]
+        try:
+            with pa.OSFile(name, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+            mapped = Events.from_table(pa.ipc.open_file(pa.memory_map(name)).read_all())
+        finally:
+            Path(name).unlink()
         self._files[id(mapped)] = mapped
-        self._tidy()
+        return mapped
 
     def _let_go(self, limit: int) -> None:
         """Forget the oldest rows, down to three quarters of the limit."""

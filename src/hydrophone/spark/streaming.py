@@ -21,6 +21,7 @@ from hydrophone.engine.watch import Watch, waiting_for
 from hydrophone.errors import ParameterError, PlanError, UnsupportedError
 from hydrophone.io.parquet import ParquetData
 from hydrophone.ops.intervals import Above
+from hydrophone.ops.resample import Resample
 from hydrophone.ops.sampling import Sample
 from hydrophone.plan.lower import Input, Stage, stages
 from hydrophone.plan.node import Node
@@ -342,9 +343,9 @@ def _check(root: Node, to: Sink, shape: emit.Shape) -> None:
     for source in _sources(root):
         _check_source(source)
     for node in root.topological():
-        if isinstance(node, Sample) and node.fill is not None and node.fill.max_gap is None:
+        if isinstance(node, Sample | Resample) and node.fill is not None and node.fill.max_gap is None:
             raise PlanError(
-                "sample: without max_gap a sensor that falls silent would hold back progress for ever",
+                f"{node.name()}: without max_gap a sensor that falls silent would hold back progress for ever",
                 hint='say how long a gap may be: fill=hp.linear(max_gap="5s")',
                 where=node.where,
             )
