@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from hydrophone.batch import Ints
+from hydrophone.hashing import mix
 
 _FREE, _GONE = -1, -2
 
@@ -73,13 +74,10 @@ class KeyRows:
 
 @numba.njit(cache=True, nogil=True)
 def _place(keys: Any, i: int, size: int) -> Any:
-    """Where to look first: splitmix64's finaliser over all columns."""
+    """Where to look first."""
     x = np.uint64(0x9E3779B97F4A7C15)
     for j in range(keys.shape[1]):
-        x ^= np.uint64(keys[i, j])
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
+        x = mix(x ^ np.uint64(keys[i, j]))
     return np.int64(x & np.uint64(size - 1))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numba
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from hydrophone.batch import BLOCK, Ints, Mask
 from hydrophone.columns import room, take_all
 from hydrophone.errors import DataError
+from hydrophone.hashing import mix
 from hydrophone.key_rows import KeyRows
 
 _FIRST_ROWS = 1 << 17
@@ -325,25 +325,17 @@ def _hash_column(column: pa.Array) -> npt.NDArray[np.uint64]:
     return _fnv(first, payload)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
-def _mix(x: Any) -> Any:
-    """The finaliser of splitmix64."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 @numba.njit(cache=True, nogil=True)
 def _mix_in(mixed: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> None:
     for i in range(len(mixed)):
-        mixed[i] = _mix(mixed[i] ^ hashes[i])
+        mixed[i] = mix(mixed[i] ^ hashes[i])
 
 
 @numba.njit(cache=True, nogil=True)
 def _mix_each(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     out = np.empty_like(numbers)
     for i in range(len(numbers)):
-        out[i] = _mix(numbers[i])
+        out[i] = mix(numbers[i])
     return out
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import hydrophone as hp
 from hydrophone.bench.harness import Answer, Turns
 from hydrophone.bench.packets import ADDRESS, SECOND, Link, Packets
-from hydrophone.engine.local import Live, Order
+from hydrophone.engine.local import Arrival, Live
 from hydrophone.keys import spread
 from hydrophone.ticker import working
 
@@ -48,7 +48,7 @@ class Measured:
 
 
 def drive(
-    query: hp.Stream, links: Sequence[Packets], order: Order, tick: int = TICK, until: int | None = None
+    query: hp.Stream, links: Sequence[Packets], order: Arrival, tick: int = TICK, until: int | None = None
 ) -> Measured:
     """Run a query over packets as they arrive, all of them or those until an instant; after each tick its sources advance."""
     live = Live(query.node, hp.late.error(), order)
@@ -109,7 +109,7 @@ def both_ways(
     @cache
     def measured() -> dict[str, list[Measured]]:
         found: dict[str, list[Measured]] = {"ours": [], TWIN: []}
-        orders: dict[str, Order] = {"ours": "any", TWIN: "enforce"}
+        orders: dict[str, Arrival] = {"ours": "any", TWIN: "enforce"}
         for order in orders.values():
             drive(query, links, order, tick, until=5 * SECOND)
         for _ in range(runs):
@@ -138,6 +138,13 @@ def stream(packets: Packets, key: Sequence[str] = (), progress: hp.progress.Poli
     return hp.from_arrow(packets.table, key=key, time="ts", progress=progress or hp.ordered())
 
 
+def state_and_time(bench: str, name: str, query: hp.Stream, links: Sequence[Packets]) -> Iterator[Turns]:
+    """Both numbers of one run."""
+    ran = both_ways(f"{bench}: {name}", query, links, 1)
+    yield numbers(f"state, {name}", ran, "peak")
+    yield numbers(f"processor time, {name}", ran, "seconds")
+
+
 SKEWS = (1, 5, 10, 20, 40)
 
 
@@ -151,9 +158,7 @@ def skew(quick: bool) -> Iterator[Turns]:
         ]
         query = hp.union(*(stream(p, ("src", "dst")) for p in links)).tumble("10s").agg(n=hp.count())
         name = f"skew {late} s, {rate} packets/s a link, {flows} groups"
-        ran = both_ways(f"oop_skew: {name}", query, links, 1)
-        yield numbers(f"state, {name}", ran, "peak")
-        yield numbers(f"processor time, {name}", ran, "seconds")
+        yield from state_and_time("oop_skew", name, query, links)
 
 
 def tumbling_join(quick: bool) -> Iterator[Turns]:
@@ -169,9 +174,7 @@ def tumbling_join(quick: bool) -> Iterator[Turns]:
         one, other = hp.union(a, b).with_columns(ten=ten), hp.union(c, d).with_columns(ten=ten)
         query = one.band_join(other, on={**ADDRESS, "ten": "ten"}, before="10s", after="10s")
         name = f"skew {late} s, {rate} packets/s a link, {flows} flows"
-        ran = both_ways(f"oop_tumbling_join: {name}", query, links, 1)
-        yield numbers(f"state, {name}", ran, "peak")
-        yield numbers(f"processor time, {name}", ran, "seconds")
+        yield from state_and_time("oop_tumbling_join", name, query, links)
 
 
 def band_join(quick: bool) -> Iterator[Turns]:
@@ -200,9 +203,7 @@ def late_join(quick: bool) -> Iterator[Turns]:
         main1, main2, control = map(stream, links)
         query = main1.join(hp.union(main2, control), on=ADDRESS)
         name = f"delay {late} s, {rate} packets/s a link, {flows} flows"
-        ran = both_ways(f"oop_late_join: {name}", query, links, 1)
-        yield numbers(f"state, {name}", ran, "peak")
-        yield numbers(f"processor time, {name}", ran, "seconds")
+        yield from state_and_time("oop_late_join", name, query, links)
 
 
 def sliding(quick: bool) -> Iterator[Turns]:
@@ -215,9 +216,7 @@ def sliding(quick: bool) -> Iterator[Turns]:
         ]
         query = hp.union(*map(stream, links)).sliding("5min", every="1min").agg(n=hp.count())
         name = f"delay {late} s, {rate} packets/s a link"
-        ran = both_ways(f"oop_sliding: {name}", query, links, 1)
-        yield numbers(f"state, {name}", ran, "peak")
-        yield numbers(f"processor time, {name}", ran, "seconds")
+        yield from state_and_time("oop_sliding", name, query, links)
 
 
 def marks(quick: bool) -> Iterator[Turns]:

@@ -27,7 +27,7 @@ _log = logging.getLogger("hydrophone")
 UNMARKED_ROWS = 1_000_000
 """Rows that a source may send without any progress before it is reported."""
 
-Order = Literal["any", "enforce"]
+Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
 
 
@@ -60,7 +60,7 @@ def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
 
 
 def run_as_it_comes(
-    root: Node, rows: int, late: Late, shape: emit.Shape = "rows", order: Order = "any"
+    root: Node, rows: int, late: Late, shape: emit.Shape = "rows", order: Arrival = "any"
 ) -> Iterator[pa.Table]:
     """The answer in pieces: rows are read so many at a time, in turn from every source, and progress follows each source's promise."""
     live = Live(root, late, order)
@@ -87,7 +87,7 @@ class Live:
     pipeline : what runs the query
     """
 
-    def __init__(self, root: Node, late: Late, order: Order = "any") -> None:
+    def __init__(self, root: Node, late: Late, order: Arrival = "any") -> None:
         plan = lower([root])
         self.sources = plan.sources
         plan = enforce(plan) if order == "enforce" else plan

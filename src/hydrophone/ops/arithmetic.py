@@ -12,7 +12,7 @@ import numpy as np
 from hydrophone.batch import Batch, Mask, Segments, merge_bases
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
-from hydrophone.ops.calls import guarded, name_of
+from hydrophone.ops.calls import as_tried, guarded, name_of
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import UniformType, rate
 from hydrophone.runs import intersect_runs
@@ -168,15 +168,7 @@ class CombineSamples(Node):
         return CombineKernel(self._checked, broadcast=False)
 
     def _checked(self, a: Any, b: Any) -> Any:
-        out = self.of(a, b)
-        channels = out.shape[1] if out.ndim == 2 else 0
-        if channels != self.type.channels or not np.can_cast(out.dtype, self.type.dtype, "same_kind"):
-            raise DataError(
-                f"combine: {name_of(self.function)} gave {out.dtype} of shape {out.shape}, "
-                f"and {self.type.dtype} with {self.type.channels} channels when it was tried",
-                hint="type and channels must not depend on the data; end with .astype(...)",
-            )
-        return out.astype(self.type.dtype, copy=False)
+        return as_tried("combine", self.function, self.of(a, b), self.type.dtype, self.type.channels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

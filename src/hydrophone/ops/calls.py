@@ -44,3 +44,15 @@ def guarded(
         raise DataError(
             f"{what}: {name or name_of(function)} raised {type(error).__name__}: {error}", hint=hint
         ) from error
+
+
+def as_tried(what: str, function: Callable[..., Any], values: Array, dtype: np.dtype[Any], channels: int) -> Array:
+    """Samples that a function gave, in the type that it had when the query was built; another type or shape is an error."""
+    found = values.shape[1] if values.ndim == 2 else 0
+    if found != channels or not np.can_cast(values.dtype, dtype, "same_kind"):
+        raise DataError(
+            f"{what}: {name_of(function)} gave {values.dtype} of shape {values.shape}, "
+            f"and {dtype} with {channels} channels when it was tried",
+            hint="type and channels must not depend on the data; end with .astype(...)",
+        )
+    return values.astype(dtype, copy=False)

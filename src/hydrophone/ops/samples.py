@@ -13,7 +13,7 @@ from hydrophone.batch import Batch, Segments
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.ops.arrays import refuse_complex
-from hydrophone.ops.calls import guarded, name_of
+from hydrophone.ops.calls import as_tried, guarded, name_of
 from hydrophone.ops.shift import keep_samples
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import UniformType
@@ -59,14 +59,7 @@ class MapSamplesKernel(Stateless):
         """Map one batch."""
         assert isinstance(batch, Segments)
         values = call("map", self.function, batch.values)
-        channels = values.shape[1] if values.ndim == 2 else 0
-        if channels != self.out.channels or not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
-            raise DataError(
-                f"map: {name_of(self.function)} gave {values.dtype} of shape {values.shape}, "
-                f"and {self.out.dtype} with {self.out.channels} channels when it was tried",
-                hint="type and channels must not depend on the data; end with .astype(...)",
-            )
-        return batch.with_values(values.astype(self.out.dtype, copy=False))
+        return batch.with_values(as_tried("map", self.function, values, self.out.dtype, self.out.channels))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

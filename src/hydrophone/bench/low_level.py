@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from hydrophone.batch import Ints
 from hydrophone.errors import ParameterError
+from hydrophone.hashing import mix
 
 _CODES: dict[tuple[np.ufunc, str], int] = {
     (np.add, "i"): 0,
@@ -147,10 +148,8 @@ _EMPTY = np.iinfo(np.int64).min
 
 @numba.njit(cache=True, nogil=True)
 def _place(group, window, size):  # type: ignore[no-untyped-def]
-    """The entry that a group of a window wants: splitmix64's finaliser, brought down to the size."""
-    x = np.uint64(group) ^ (np.uint64(window) * np.uint64(0x9E3779B97F4A7C15))
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    """The entry that a group of a window wants: its hash, brought down to the size."""
+    x = mix(np.uint64(group) ^ (np.uint64(window) * np.uint64(0x9E3779B97F4A7C15)))
     return np.int64(((x >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
 
 
