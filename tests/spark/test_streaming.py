@@ -19,7 +19,7 @@ from tests.cases.table import assert_same, rows
 
 import hydrophone as hp
 from hydrophone.spark import note, sinks
-from hydrophone.spark.streaming import RunningQuery
+from hydrophone.spark.streaming import RunningQuery, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -341,6 +341,13 @@ def test_takes_any_streaming_frame(spark: SparkSession, tmp_path: Path) -> None:
     local = hp.from_arrow(pa.concat_tables(tables), key="k", time="t").tumble("100ns").agg(n=hp.count(), v=hp.sum("v"))
     wanted = [r for r in rows(local.to_arrow()) if r[2] <= 3990]
     assert_same(rows(memory.to_arrow()), wanted, 1e-12)
+
+
+def test_a_checkpoint_on_this_machine_is_written_without_other_programs(spark: SparkSession, tmp_path: Path) -> None:
+    manager = "spark.sql.streaming.checkpointFileManagerClass"
+    assert manager in settings_of(spark, str(tmp_path), 2)  # Spark would not start with a class that it does not have
+    assert manager not in settings_of(spark, "hdfs://elsewhere/checkpoint", 2)
+    assert spark.conf.get(manager, None) is None  # the session keeps its own
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------------------

@@ -186,9 +186,7 @@ def start(
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
     watch = Watch([(f.source.data.identity, waiting_for(root, f.source)) for f in query.feeds])
     writer = Writer(to, result, outlets, drafts, note["id"], watch)
-    here = spark.version.startswith("4.3.") and on_this_machine(spark, checkpoint) is not None
-    settings = {**_SETTINGS, **(_ON_THIS_MACHINE if here else {}), "spark.sql.shuffle.partitions": str(note["shards"])}
-    with _settings(spark, settings):
+    with _settings(spark, settings_of(spark, checkpoint, note["shards"])):
         packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
         frames += [_ticking(spark, packer) for _, packer in packers if packer.policy.lull is not None]
@@ -410,6 +408,12 @@ def _trigger(trigger: str | None) -> dict[str, Any]:
 def _in_full(path: str) -> str:
     """A path that means the same in every process: Spark's may have started in another folder."""
     return os.path.abspath(path) if ":" not in path.partition("/")[0] else path
+
+
+def settings_of(spark: SparkSession, checkpoint: str, shards: int) -> dict[str, str]:
+    """What a query runs with."""
+    here = spark.version.startswith("4.3.") and on_this_machine(spark, checkpoint) is not None
+    return {**_SETTINGS, **(_ON_THIS_MACHINE if here else {}), "spark.sql.shuffle.partitions": str(shards)}
 
 
 _CONF = threading.Lock()
