@@ -94,6 +94,17 @@ def test_what_is_no_result_is_not_drawn(tmp_path: Path, text: str, says: str) ->
     assert not (tmp_path / "chart.png").exists()
 
 
+def test_peers_are_chosen_by_name(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def never() -> tuple[float]:
+        raise AssertionError("not asked for")
+
+    case = Case("c", lambda: (1.0,), {"quick": lambda: (1.0,), "slow": never}, runs=1)
+    monkeypatch.setattr(bench, "load", lambda name: lambda quick: iter([case]))
+    assert bench.main(["run", "local_engine", "--json", "--peer", "qu"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["peer"] == "quick"
+
+
 def test_a_name_chooses_among_ways_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case("slices", lambda: (1.0,), {"p": lambda: (1.0,)}, runs=1, also={"shards": lambda: (1.0,)})
     monkeypatch.setattr(bench, "load", lambda name: lambda quick: iter([case]))

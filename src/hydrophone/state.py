@@ -181,9 +181,12 @@ class Held(Generic[B]):
         """Every block (or every changed one) as a table; None says that the block is empty now."""
         held = self.all()
         at = held.slot // BLOCK if held is not None else np.zeros(0, np.int64)
-        for block in sorted(self._dirty | (set() if changed else set(np.unique(at).tolist()))):
-            rows = at == block
-            yield block, held.select(rows).to_table() if held is not None and rows.any() else None
+        # Sorted once: to look through all rows for every block would cost the square of the keys.
+        order = np.argsort(at, kind="stable")
+        blocks = np.array(sorted(self._dirty | (set() if changed else set(np.unique(at).tolist()))), np.int64)
+        bounds = np.searchsorted(at[order], [blocks, blocks + 1])
+        for block, first, last in zip(blocks.tolist(), *bounds.tolist(), strict=True):
+            yield block, held.select(order[first:last]).to_table() if held is not None and first < last else None
         self._dirty.clear()
 
     def load(self, table: pa.Table) -> None:

@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
     run.add_argument("--json", action="store_true", help="one object per line")
     run.add_argument("--case", default="", metavar="REGEX", help="only the cases that match")
+    run.add_argument("--peer", default="", metavar="REGEX", help="only the peers that match; some take minutes")
     run.add_argument(
         "--runs", type=int, metavar="N", help="timed runs of each way, instead of the benchmark's own number"
     )
@@ -47,14 +48,19 @@ def _run(options: argparse.Namespace) -> int:
         for case in load(name)(options.quick):
             if not any(re.search(options.case, n) for n in case.names):
                 continue
-            if options.runs is not None and isinstance(case, Case):
-                case = replace(case, runs=options.runs)
+            if isinstance(case, Case):
+                case = _chosen(case, options)
             for result in measure(name, case):
                 if not re.search(options.case, result.case):
                     continue
                 print(result.as_json() if options.json else _line(result), flush=True)
                 wrong += not result.agrees
     return 1 if wrong else 0
+
+
+def _chosen(case: Case, options: argparse.Namespace) -> Case:
+    peers = {name: way for name, way in case.peers.items() if re.search(options.peer, name)}
+    return replace(case, peers=peers, runs=case.runs if options.runs is None else options.runs)
 
 
 def _line(result: Result) -> str:
