@@ -178,6 +178,17 @@ def test_a_dataframe_gives_what_the_local_engine_gives(spark: SparkSession) -> N
     assert segments.selectExpr("sum(size(values))").first()[0] == len(wanted.to_arrow())
 
 
+def test_samples_are_declared_without_nulls(spark: SparkSession) -> None:
+    """Spark then copies them without looking at each; columns of a stream may hold nulls."""
+    rows = hp.from_arrow(pa.table({"k": [1, 1], "t": [0, 10], "v": [1.0, 2.0]}), key="k", time="t")
+    spectra = rows.signal("v").sample("10ns").window(2).rfft().to_spark(spark)
+    assert spectra.schema["values"].simpleString() == "values:array<struct<re:double,im:double>>"
+    kind = spectra.schema["values"].dataType
+    assert not kind.containsNull and not any(f.nullable for f in kind.elementType)
+    assert spectra.collect()[0]["values"][0]["re"] == 3.0
+    assert rows.to_spark(spark).schema["v"].nullable
+
+
 def test_timestamps_come_back_as_they_were(spark: SparkSession) -> None:
     table = rows(200)
     stamped = table.set_column(1, "time", table["time"].cast(pa.timestamp("ns")).cast(pa.timestamp("us", "UTC")))

@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 PERIOD = 1_000_000
 TAPS = np.hanning(34)[1:-1] / 16
 WARM = 5
+_CONF = {
+    # A query that waits for its turn looks for files; a hundred times a second, it would cost the other one.
+    "spark.sql.streaming.pollingDelay": "200ms",
+    # The peer's default store holds all state in Java's memory; in the one gigabyte that Spark takes by itself, collecting
+    # garbage would slow both of them down.
+    "spark.driver.memory": "4g",
+}
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE = "org.apache.spark.sql.execution.streaming.state."
@@ -142,7 +149,7 @@ def cases(quick: bool) -> Iterator[Turns]:
     """The same turns as `main` takes: by Spark's clock, micro-batch by micro-batch, after the warm-up."""
     from hydrophone.spark.session import session
 
-    spark = session("hydrophone-bench", conf={"spark.sql.streaming.pollingDelay": "200ms"})
+    spark = session("hydrophone-bench", conf=_CONF)
     shards = os.cpu_count() or 1
     starts = {
         "ours": lambda home: ours(spark, home, shards),
@@ -170,8 +177,7 @@ def main() -> None:
     parser.add_argument("--store", choices=["HDFSBacked", "RocksDB"], default="HDFSBacked", help="of the peer")
     parser.add_argument("--skip", nargs="*", default=[], help="ways to leave out")
     options = parser.parse_args()
-    # A query that waits for its turn looks for files; a hundred times a second, it would cost the other one.
-    spark = session("hydrophone-bench", conf={"spark.sql.streaming.pollingDelay": "200ms"})
+    spark = session("hydrophone-bench", conf=_CONF)
     starts: dict[str, Callable[[Path], Way]] = {
         "hydrophone": lambda home: ours(spark, home, options.shards),
         "applyInPandasWithState": lambda home: peer(spark, home, options.shards, options.store),

@@ -26,6 +26,7 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.reach import reach_of_sources
 from hydrophone.plan.rewrite import filters_on_sources, rewrite
 from hydrophone.plan.source import Source
+from hydrophone.plan.types import StreamType
 from hydrophone.pushdown import sql_filter
 from hydrophone.spark import lake as lakes_
 from hydrophone.spark import narrow
@@ -243,16 +244,18 @@ def to_spark(
     zoned = kind.clock == "timestamp" and all(s.layout.schema.field(s.layout.time).type.tz for s in sources)
     instants = {kind.time, getattr(kind, "end", None)} - {None} if zoned else set()
     schema = held_schema(emit.schema(kind, form), frozenset(instants))
+    # Samples are never null: where one is missing, there is no row of it, or a run ends.
+    shown = spark_schema(schema, () if isinstance(kind, StreamType) else schema.names[len(kind.key) :])
     if choice.shares is not None:
         task = choice.shares.task(form, schema)
         titled = Titled(task, title(choice.name, root))
-        frame = _numbers(spark, len(choice.shares.shares)).mapInArrow(titled, spark_schema(schema))
+        frame = _numbers(spark, len(choice.shares.shares)).mapInArrow(titled, shown)
         return part.of_frame(frame, kind)
     exchange = _Exchange(spark, root, choice.shards)
     last = exchange.stages[-1]
     packed = exchange.shuffled(len(exchange.stages) - 1)
     titled = Titled(RunLast(without_sources(last), form, schema), title("shards", last.root))
-    return part.of_frame(packed.mapInArrow(titled, spark_schema(schema)), kind)
+    return part.of_frame(packed.mapInArrow(titled, shown), kind)
 
 
 def save(root: Node, spark: SparkSession, to: Sink, *, overwrite: bool, shape: str, plan: Plan) -> None:
