@@ -11,7 +11,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Progress
 from hydrophone.engine.ingest import ingest
 from hydrophone.errors import HydrophoneError, StateVersionError
-from hydrophone.kernel import Kernel
+from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
@@ -40,6 +40,7 @@ class Pipeline:
             for port, source in enumerate(node.inputs):
                 self.consumers[source].append((node, port))
         self.marks: dict[Node, int] = dict.fromkeys(self.nodes, MIN_TIME)
+        self.joints: dict[Node, Joint | None] = {n: None for n in self.nodes if n.paired is not None}
         self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
 
     def keys(self, node: Node) -> KeyTable:
@@ -78,15 +79,20 @@ class Pipeline:
             before = self.marks[node]
             if isinstance(node, Port):
                 self.marks[node] = max(before, progress[node.number].mark)
+                if node in self.joints:
+                    self.joints[node] = progress[node.number].joint
                 continue
-            marks = tuple(self.marks[i] for i in node.inputs)
+            marks, kernel = tuple(self.marks[i] for i in node.inputs), self.kernels[node]
+            kernel.joint = self.joints.get(node.inputs[0])
             try:
-                batches, mark = self.kernels[node].advance(marks)
+                batches, mark = kernel.advance(marks)
                 self._give(node, batches)
             except HydrophoneError as error:
                 _locate(error, node)
                 raise
             self.marks[node] = max(before, mark)
+            if node in self.joints:
+                self.joints[node] = kernel.jointly(marks)
 
     def _give(self, node: Node, batches: Iterable[Batch]) -> None:
         for batch in batches:
