@@ -36,7 +36,11 @@ class TimeWindows(Query):
         sides have passed it, however wide the band is. Row by row operators may lie between, if the join says ``by="both"`` too.
         """
         if by == "both":
-            return Grouped(self._by_both(duration(size), duration(offset)), Tumble, {"size": duration(size), "offset": duration(offset)})
+            return Grouped(
+                self._by_both(duration(size), duration(offset)),
+                Tumble,
+                {"size": duration(size), "offset": duration(offset)},
+            )
         return Grouped(self._timed(by), Tumble, {"size": duration(size), "offset": duration(offset)})
 
     def sliding(self, size: Duration, *, every: Duration, offset: Duration = 0, by: str | None = None) -> Grouped:

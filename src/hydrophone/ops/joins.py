@@ -144,7 +144,13 @@ class BandJoinKernel(Kernel):
         self.right.expire(partial(self._passed, 1))
         # A pair to come has a new event on one side; the other may lie so far before it.
         left, right = add_time(marks[0], -max(self.before, 0)), add_time(marks[1], -max(self.after, 0))
-        bounds = {"left": (marks[0], right), "both": (marks[0], right), "right": (left, marks[1]), "min": (left, right), "max": marks}
+        bounds = {
+            "left": (marks[0], right),
+            "both": (marks[0], right),
+            "right": (left, marks[1]),
+            "min": (left, right),
+            "max": marks,
+        }
         return (), min(bounds[self.by])
 
     def jointly(self, marks: Marks) -> Joint | None:
