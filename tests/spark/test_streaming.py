@@ -56,6 +56,7 @@ CASES = [
     "overlap-add-spectrum",
     "combine-add",
     "tumble",
+    "tumble-by-both-over-all-keys",
     "band-join-points",
     "above-report",
     "key-by-between",
@@ -233,6 +234,20 @@ def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) 
     assert len(times) == 600 and (times == 5990).sum() == 1 + 200
     with pytest.raises(hp.LateEventError, match=r"source: \d+ rows are late(.|\n)*Hint: allow more delay"):
         refused.wait()
+
+
+def test_a_source_that_never_sends_a_mark_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    silent = [t.append_column("mark", pa.nulls(len(t), pa.int64())) for t in (readings(0), readings(1))]
+    arrive(tmp_path / "in", silent)
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.punctuated("mark"))
+    query = source.tumble(100).agg(n=hp.count())
+    options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available", "to": hp.write.memory()}
+    stopped = query.start(spark, checkpoint=str(tmp_path / "c1"), unmarked=300, **options)
+    with pytest.raises(hp.DataError, match=r"has sent 400 rows and no progress, and tumble at \S+ waits for it(.|\n)*Hint"):
+        stopped.wait()
+    endured = query.start(spark, checkpoint=str(tmp_path / "c2"), unmarked=None, **options)
+    endured.wait()
+    assert endured.progress[-1]["passed"] < 0 < endured.progress[-1]["mark_ms"]
 
 
 # --- restart and replay ------------------------------------------------------------------------------------------------------

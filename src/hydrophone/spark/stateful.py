@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,12 +107,14 @@ class Shard:
             self.trackers[port].see(seen)
         for port in clock.keys() - largest.keys():
             self.trackers[port].tick(clock[port])
+        begin = time.perf_counter()
         self.pipeline.advance([Progress(t.mark, self._joint(port)) for port, t in enumerate(self.trackers)])
         results = sum(self._emit(i, out) for i in range(len(self.plan.roots)))
+        took = time.perf_counter() - begin
         self.pipeline.sweep()
         changed = self._changed()
         arrived = {port: len(table) for port, table in rows.items()}
-        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(arrived, results, late)).encode()))
+        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(arrived, results, late, took)).encode()))
         return out, changed
 
     # --- input ----------------------------------------------------------------------------------------------------------
@@ -194,17 +197,21 @@ class Shard:
     def _to_sink(self, kind: Kind, source: int, data: bytes) -> Chunk:
         return Chunk(self.label, SINK, source, kind, "", 0, data)
 
-    def _metrics(self, arrived: dict[int, int], results: int, late: dict[int, int]) -> dict[str, Any]:
-        inlets = enumerate(self.plan.inlets)
+    def _metrics(self, arrived: dict[int, int], results: int, late: dict[int, int], took: float) -> dict[str, Any]:
+        sources = {p: i.source for p, i in enumerate(self.plan.inlets) if i.source is not None}
+        last = {} if self.plan.outlets else {"passed": self.pipeline.marks[self.plan.roots[0]]}
         return {
             "stage": self.plan.stage,
             "shard": self.number,
-            "rows": sum(n for port, n in arrived.items() if self.plan.inlets[port].source is not None),
+            "rows": sum(n for port, n in arrived.items() if port in sources),
+            "rows_of": {str(s): arrived.get(p, 0) for p, s in sources.items()},
             "results": results,
             "late": {str(s): n for s, n in late.items()},
             "keys": sum(t.live for t in self.pipeline.scopes.values()),
             "state_bytes": sum(self.sizes.values()),
-            "marks": {str(i.source): self.trackers[p].mark for p, i in inlets if i.source is not None},
+            "marks": {str(s): self.trackers[p].mark for p, s in sources.items()},
+            "mark_us": {str(self.plan.stage): round(took * 1e6)},
+            **last,
         }
 
     # --- state ----------------------------------------------------------------------------------------------------------
