@@ -60,7 +60,9 @@ def test_a_source_that_never_sends_progress_ends_the_query_at_a_stated_limit() -
     silent = pa.table({"t": [1, 2, 3, 11], "mark": pa.nulls(4, pa.int64())})
     for promise in (None, hp.punctuated("mark")):
         query = hp.from_arrow(silent, time="t", progress=promise).tumble(10).agg(n=hp.count())
-        with pytest.raises(hp.DataError, match=r"arrow-\d+ has sent 4 rows and no progress, and tumble at test_watch.py:"):
+        with pytest.raises(
+            hp.DataError, match=r"arrow-\d+ has sent 4 rows and no progress, and tumble at test_watch.py:"
+        ):
             list(query.batches(rows=2, unmarked=3))
         for enough in (4, None):
             assert sum(len(p) for p in query.batches(rows=2, unmarked=enough)) == 2

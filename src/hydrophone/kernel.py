@@ -34,6 +34,9 @@ class Kernel:
         The keys of the inputs' scope (the pipeline sets it).
     out_keys : KeyTable
         The keys of the output's scope; another table only where the operator changes the key.
+    key_marks : int64 array or None
+        The marks of all slots of the only input, where keys have their own (the pipeline sets it before `advance`); none lies below
+        the input's mark, so that an operator which does not look at them is right all the same.
     joint : Joint or None
         The joint progress of the first input, where it has one (the pipeline sets it before `advance`).
     """
@@ -42,6 +45,7 @@ class Kernel:
     keys: KeyTable
     out_keys: KeyTable
     joint: Joint | None = None
+    key_marks: Ints | None = None
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Take a batch on an input port; give what is known already. Batches of a key that needs order come in order."""

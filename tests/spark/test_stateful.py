@@ -155,7 +155,9 @@ def test_rows_that_a_filter_removes_move_progress() -> None:
 
 
 def test_marks_tell_how_far_results_are_and_what_it_took() -> None:
-    stream = Rehearsal(_readings().tumble(100).agg(n=hp.count()).key_by().tumble(500).agg(n=hp.sum("n")), 2, hp.late.side())
+    stream = Rehearsal(
+        _readings().tumble(100).agg(n=hp.count()).key_by().tumble(500).agg(n=hp.sum("n")), 2, hp.late.side()
+    )
     metrics = stream.run({0: READINGS})
     assert {m["passed"] for m in metrics if "passed" in m} == {500}  # the source is at 970, the first counts at 900
     assert all(m["mark_us"][str(m["stage"])] >= 0 for m in metrics)

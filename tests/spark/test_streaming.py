@@ -243,7 +243,9 @@ def test_a_source_that_never_sends_a_mark_ends_the_query(spark: SparkSession, tm
     query = source.tumble(100).agg(n=hp.count())
     options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available", "to": hp.write.memory()}
     stopped = query.start(spark, checkpoint=str(tmp_path / "c1"), unmarked=300, **options)
-    with pytest.raises(hp.DataError, match=r"has sent 400 rows and no progress, and tumble at \S+ waits for it(.|\n)*Hint"):
+    with pytest.raises(
+        hp.DataError, match=r"has sent 400 rows and no progress, and tumble at \S+ waits for it(.|\n)*Hint"
+    ):
         stopped.wait()
     endured = query.start(spark, checkpoint=str(tmp_path / "c2"), unmarked=None, **options)
     endured.wait()

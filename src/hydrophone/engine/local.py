@@ -86,9 +86,7 @@ class Live:
     pipeline : what runs the query
     """
 
-    def __init__(
-        self, root: Node, late: Late, order: Arrival = "any", unmarked: int | None = UNMARKED_LIMIT
-    ) -> None:
+    def __init__(self, root: Node, late: Late, order: Arrival = "any", unmarked: int | None = UNMARKED_LIMIT) -> None:
         plan = lower([root])
         self.sources = plan.sources
         plan = enforce(plan) if order == "enforce" else plan
@@ -107,7 +105,7 @@ class Live:
         if tracker is not None:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
             seen = largest_times(table, self.sources[port].layout.time, tracker.policy)
-            table = self._kept[port].sift(table, tracker.mark)
+            table = self._kept[port].sift(table, self.pipeline.behind(port, table, tracker.mark))
             tracker.see(seen)
         if tracker is None or tracker.mark == MIN_TIME:
             self._unmarked.see(port, count)

@@ -251,6 +251,10 @@ class PaneKernel(Aggregating):
         """Merge what came since the last time."""
         self._compact()
 
+    def mark_of(self, slot: Ints, mark: int) -> Ints:
+        """The marks of some rows: those of their keys, where keys have their own."""
+        return np.full(len(slot), mark) if self.key_marks is None else self.key_marks[slot]
+
     def _pane_of(self, start: Ints) -> Ints:
         return (start - self.offset) // self.pane * self.pane + self.offset
 
@@ -346,7 +350,7 @@ class TumbleKernel(PaneKernel):
     def _over(self, slot: Ints, start: Ints, mark: int) -> Mask:
         """Which windows nothing can fall into any more."""
         stop = add_time(start, self.pane)
-        over: Mask = stop <= mark
+        over: Mask = stop <= self.mark_of(slot, mark)
         if self.other is not None and self.joint is not None:
             left, right = self.joint
             # Only the windows that the first time has passed need a look at their key.

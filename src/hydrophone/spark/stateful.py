@@ -147,7 +147,7 @@ class Shard:
         if inlet.policy is None:
             return table
         sieve = Sieve(self.plan.late, inlet)
-        table = sieve.sift(table, self.trackers[port].mark)
+        table = sieve.sift(table, self.pipeline.behind(port, table, self.trackers[port].mark))
         if sieve.count and inlet.source is not None:
             late[inlet.source] = late.get(inlet.source, 0) + sieve.count
             for aside in sieve.aside:

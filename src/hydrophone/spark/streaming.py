@@ -114,8 +114,9 @@ class RunningQuery:
 
         Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
         ``state_bytes`` held, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and
-        ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources are numbered as the query names them. Spark's own
-        report has the same numbers (``observedMetrics``, under ``hydrophone``), and so have its listeners.
+        ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources
+        are numbered as the query names them. Spark's own report has the same numbers (``observedMetrics``, under
+        ``hydrophone``), and so have its listeners.
         """
         found = ((p.batchId, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
         return [reported(batch, _named(row.asDict())) for batch, row in found if row is not None]
