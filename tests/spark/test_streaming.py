@@ -57,6 +57,7 @@ CASES = [
     "combine-add",
     "tumble",
     "tumble-by-both-over-all-keys",
+    "tumble-by-both",
     "band-join-points",
     "above-report",
     "key-by-between",
@@ -250,6 +251,19 @@ def test_a_source_that_never_sends_a_mark_ends_the_query(spark: SparkSession, tm
     endured = query.start(spark, checkpoint=str(tmp_path / "c2"), unmarked=None, **options)
     endured.wait()
     assert endured.progress[-1]["passed"] < 0 < endured.progress[-1]["mark_ms"]
+
+
+def test_keys_that_are_ahead_have_results_early(spark: SparkSession, tmp_path: Path) -> None:
+    ahead = pa.table({"k": ["a", "b", "a"], "t": [10, 20, 950]})
+    arrive(tmp_path / "in", [ahead, pa.table({"k": ["b", "a"], "t": [130, 960]})])
+    given = {}
+    for own in (0, None):
+        source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed(1_000, per_key=own))
+        to, checkpoint = hp.write.memory(), str(tmp_path / f"c{own}")
+        options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available"}
+        source.tumble(100).agg(n=hp.count()).start(spark, to=to, checkpoint=checkpoint, **options).wait()
+        given[own] = {n: sorted((r["k"], r["t"]) for r in t.to_pylist()) for n, t in to.batches.items()}
+    assert given == {0: {0: [("a", 0)], 1: [("b", 0)]}, None: {0: [], 1: []}}
 
 
 # --- restart and replay ------------------------------------------------------------------------------------------------------
