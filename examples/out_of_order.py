@@ -33,9 +33,8 @@ def q3(links: Links) -> hp.Stream:
     """How many connections were asked for in one second and accepted in another, within 2 minutes?"""
     asked = links["main1"].where(hp.col("flag") == "SYN")
     accepted = links["main2"].where(hp.col("flag") == "SYN_ACK")
-    opened = asked.band_join(accepted, on={"dst": "src", "dport": "sport"}, before=-1, after="2min")
-    second = hp.col("ts_right") - hp.col("ts_right") % SECOND
-    return opened.with_columns(accepted=second).key_by("accepted").tumble("1s").agg(n=hp.count())
+    opened = asked.band_join(accepted, on={"dst": "src", "dport": "sport"}, before=-1, after="2min", by="both")
+    return opened.key_by().tumble("1s", by="both").agg(n=hp.count())
 
 
 def q4(links: Links) -> hp.Stream:

@@ -169,7 +169,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     (
         "band-by",
         ParameterError,
-        lambda: points().band_join(points(), before=1, after=1, by="both"),
+        lambda: points().band_join(points(), before=1, after=1, by="either"),
         ("by must be one of",),
     ),
     (

@@ -93,7 +93,7 @@ def found(name: str, rows: list[dict[str, Any]]) -> Counter[Any]:
         case "q2":
             return Counter((r["src"], r["ts"], r["ts_right"], r["dst"], r["src_right"]) for r in rows)
         case "q3":
-            return Counter({(r["accepted"], r["ts"], r["end"]): r["n"] for r in rows})
+            return Counter({(r["ts_right"], r["ts"], r["end"]): r["n"] for r in rows})
         case "q4" | "q5":
             return Counter({(r["src"], r["dst"], r["ts"], r["end"]): r["n"] for r in rows})
         case "q6" | "q8":

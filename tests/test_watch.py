@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone.engine import local
+from hydrophone.engine import watch as watch_
 from hydrophone.engine.local import Live
 from hydrophone.engine.watch import Watch, waiting_for
 from hydrophone.time import MAX_TIME
@@ -42,7 +42,7 @@ def test_the_operator_that_waits_is_the_first_that_is_not_row_by_row() -> None:
 
 
 def test_rows_without_progress_are_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(local, "UNMARKED_ROWS", 4)
+    monkeypatch.setattr(watch_, "UNMARKED_ROWS", 4)
     silent = pa.table({"t": [1, 2, 3], "mark": pa.nulls(3, pa.int64())})
     for table, promise in ((ROWS, None), (silent, hp.punctuated("mark"))):
         live = Live(hp.from_arrow(table, time="t", progress=promise).tumble(10).agg(n=hp.count()).node, hp.late.error())
@@ -56,10 +56,30 @@ def test_rows_without_progress_are_reported(monkeypatch: pytest.MonkeyPatch, cap
         caplog.clear()
 
 
+def test_a_source_that_never_sends_progress_ends_the_query_at_a_stated_limit() -> None:
+    silent = pa.table({"t": [1, 2, 3, 11], "mark": pa.nulls(4, pa.int64())})
+    for promise in (None, hp.punctuated("mark")):
+        query = hp.from_arrow(silent, time="t", progress=promise).tumble(10).agg(n=hp.count())
+        with pytest.raises(
+            hp.DataError, match=r"arrow-\d+ has sent 4 rows and no progress, and tumble at test_watch.py:"
+        ):
+            list(query.batches(rows=2, unmarked=3))
+        for enough in (4, None):
+            assert sum(len(p) for p in query.batches(rows=2, unmarked=enough)) == 2
+
+
+def test_who_hands_rows_on_or_has_marks_needs_no_limit() -> None:
+    free = hp.from_arrow(ROWS, time="t").where(hp.col("v") > 1)
+    marked = hp.from_arrow(ROWS, time="t", progress=hp.ordered()).tumble(10).agg(n=hp.count())
+    assert [sum(len(p) for p in q.batches(rows=1, unmarked=1)) for q in (free, marked)] == [2, 1]
+    with pytest.raises(hp.ParameterError, match="batches: unmarked must be at least 1 row, got 0"):
+        free.batches(unmarked=0)
+
+
 def test_a_first_batch_with_a_promise_is_not_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(local, "UNMARKED_ROWS", 2)
+    monkeypatch.setattr(watch_, "UNMARKED_ROWS", 2)
     query = hp.from_arrow(ROWS, time="t", progress=hp.ordered()).tumble(10).agg(n=hp.count())
     with caplog.at_level(logging.WARNING, "hydrophone"):
         assert sum(len(piece) for piece in query.batches(rows=3)) == len(query.to_arrow())

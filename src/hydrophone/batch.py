@@ -38,6 +38,8 @@ class Progress:
     ----------
     mark : int
         The low-water mark in nanoseconds; ``MAX_TIME`` says that the data has truly ended.
+    joint : (int, int), optional
+        For pairs with two times: none will come that starts before the first and whose other time lies before the second.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Progress:
     """
 
     mark: int
+    joint: tuple[int, int] | None = None
 
     @classmethod
     def end(cls) -> Progress:

@@ -15,6 +15,8 @@ from hydrophone.keys import KeyTable
 from hydrophone.state import Held, SlotArrays, State
 
 Marks = tuple[int, ...]
+Joint = tuple[int, int]
+"""Joint progress of pairs: none will come that starts before the first and whose other time lies before the second."""
 
 
 class Kernel:
@@ -32,11 +34,18 @@ class Kernel:
         The keys of the inputs' scope (the pipeline sets it).
     out_keys : KeyTable
         The keys of the output's scope; another table only where the operator changes the key.
+    key_marks : int64 array or None
+        The marks of all slots of the only input, where keys have their own (the pipeline sets it before `advance`); none lies below
+        the input's mark, so that an operator which does not look at them is right all the same.
+    joint : Joint or None
+        The joint progress of the first input, where it has one (the pipeline sets it before `advance`).
     """
 
     VERSION: ClassVar[int] = 1
     keys: KeyTable
     out_keys: KeyTable
+    joint: Joint | None = None
+    key_marks: Ints | None = None
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Take a batch on an input port; give what is known already. Batches of a key that needs order come in order."""
@@ -48,6 +57,10 @@ class Kernel:
         Marks never fall. ``MAX_TIME`` means that the data has ended.
         """
         return (), min(marks)
+
+    def jointly(self, marks: Marks) -> Joint | None:
+        """The joint progress of the output, asked for after `advance` where the plan says that it has one."""
+        return self.joint
 
     def idle(self, marks: Marks) -> Mask:
         """Which slots could be forgotten without changing any answer, given these marks (held batches need not be looked at)."""

@@ -23,6 +23,7 @@ class Policy:
     by : the column whose values are the identities that promise (a gateway, a partition); None: the whole source promises
     idle : an identity that has fallen behind the latest by more than this leaves the minimum; None: never
     lull : while no rows come at all, progress follows the clock at this distance; None: it waits for rows
+    per_key : how far behind the latest of its own key a row may come, where that is less than `delay`; None: no such promise
     """
 
     delay: int = 0
@@ -30,6 +31,7 @@ class Policy:
     by: str | None = None
     idle: int | None = None
     lull: int | None = None
+    per_key: int | None = None
 
     def promise(self, largest: int) -> int:
         """The mark that follows from the largest time (or punctuation) seen."""
@@ -60,19 +62,34 @@ def ordered(*, by: str | None = None, idle: Duration | None = None, lull: Durati
 
 @located
 def delayed(
-    delay: Duration, *, by: str | None = None, idle: Duration | None = None, lull: Duration | None = None
+    delay: Duration,
+    *,
+    per_key: Duration | None = None,
+    by: str | None = None,
+    idle: Duration | None = None,
+    lull: Duration | None = None,
 ) -> Policy:
     """Rows come at most `delay` behind the latest time seen; `by`, `idle` and `lull` as in `ordered`.
+
+    With `per_key` a row also comes at most so far behind the latest row of its own key: a key that is ahead has results early,
+    and one that is silent holds back nobody else, and itself no longer than `delay`.
 
     Examples
     --------
     >>> delayed("5s").promise(7_000_000_000)
     2000000000
+    >>> delayed("1h", per_key="5s").per_key
+    5000000000
     """
-    behind = duration(delay)
+    behind, own = duration(delay), None if per_key is None else duration(per_key)
     if behind < 0:
         raise ParameterError(f"progress: delay must not be negative, got {delay!r}")
-    return Policy(behind, None, by, _positive("idle", idle), _positive("lull", lull))
+    if own is not None and not 0 <= own <= behind:
+        raise ParameterError(
+            f"progress: per_key must lie between 0 and the delay of the whole source, got {per_key!r} and {delay!r}",
+            hint='delayed("1h", per_key="5s"): keys are an hour apart at most, and each in order but for five seconds',
+        )
+    return Policy(behind, None, by, _positive("idle", idle), _positive("lull", lull), own)
 
 
 @located

@@ -16,6 +16,7 @@ from tests.cases.timewindows import PARTS, PICKS, parts_of, picks_of
 from tests.oracles import Event, band_join, by_key, sample, tumble
 
 import hydrophone as hp
+from hydrophone.ops.aggregates import Tumble
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
@@ -240,18 +241,19 @@ def _lost() -> Case:
 
 def band_by(name: str, left: Source, right: Source, before: int, after: int, by: str) -> Case:
     """Pairs with the time of either side, or of both."""
-    end = {"left": left.end, "right": right.end}.get(by)
+    end = {"left": left.end, "both": left.end, "right": right.end}.get(by)
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
         out = []
         for a, b in band_join(i["a"].events(), i["b"].events(), before, after):
             start, stop = {
                 "left": (a.start, a.stop),
+                "both": (a.start, a.stop),
                 "right": (b.start, b.stop),
                 "min": (min(a.start, b.start), 0),
                 "max": (max(a.start, b.start), 0),
             }[by]
-            lefts = [] if by == "left" else [a.start]
+            lefts = [] if by in ("left", "both") else [a.start]
             out.append((*a.key, start, *([stop] if end else []), a.payload["v"], b.start, b.payload["v"], *lefts))
         return out
 
@@ -278,6 +280,25 @@ def _counted_by(by: str) -> Case:
         lambda s: s["a"].band_join(s["b"], before=20, after=5).tumble(40, by=by).agg(n=hp.count()),
         expected,
     )
+
+
+def _counted_by_both(name: str, keyed: bool, band: tuple[int, int], offset: int) -> Case:
+    """Pairs per window of the left and window of the right time, per key or over all of them; with rows that must be held too."""
+    left, right = data.points(92), data.points(93)
+
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        found: dict[tuple[Any, ...], list[tuple[Event, Event]]] = {}
+        for a, b in band_join(i["a"].events(), i["b"].events(), *band):
+            t, u = ((e.start - offset) // 40 * 40 + offset for e in (a, b))
+            found.setdefault((*(a.key if keyed else ()), u, t), []).append((a, b))
+        return [(*k, k[-1] + 40, len(ps), max(a.start for a, _ in ps)) for k, ps in found.items()]
+
+    def query(s: Mapping[str, Any]) -> Any:
+        pairs = s["a"].with_columns(at=hp.col("t")).band_join(s["b"], before=band[0], after=band[1], by="both")
+        pairs = pairs.where(hp.col("t") > -200) if keyed else pairs.key_by()
+        return pairs.tumble(40, by="both", offset=offset).agg(n=hp.count(), last=hp.last("at"))
+
+    return Case(name, Tumble, {"a": left, "b": right}, query, expected)
 
 
 # --- snapshots ----------------------------------------------------------------------------------------------------------
@@ -339,6 +360,10 @@ CASES = [
     band_by("band-join-by-max", POINTS, B, 25, 3, "max"),
     _counted_by("right"),
     _counted_by("max"),
+    band_by("band-join-by-both", A, B, 10, 25, "both"),
+    _counted_by_both("tumble-by-both", True, (20, 90), 0),
+    _counted_by_both("tumble-by-both-over-all-keys", False, (60, 30), 7),
+    _counted_by_both("tumble-by-both-ahead", False, (-10, 100), 0),
     met("semi-join", SemiJoin, TOUCHING, MORE, lambda a, b: a.semi_join(b)),
     met("semi-join-points", SemiJoin, POINTS, B, lambda a, b: a.semi_join(b)),
     met("anti-join", AntiJoin, TOUCHING, MORE, lambda a, b: a.anti_join(b)),

@@ -154,6 +154,17 @@ def test_rows_that_a_filter_removes_move_progress() -> None:
     assert {m["marks"]["0"] for m in metrics} == {990 - 20}
 
 
+def test_marks_tell_how_far_results_are_and_what_it_took() -> None:
+    stream = Rehearsal(
+        _readings().tumble(100).agg(n=hp.count()).key_by().tumble(500).agg(n=hp.sum("n")), 2, hp.late.side()
+    )
+    metrics = stream.run({0: READINGS})
+    assert {m["passed"] for m in metrics if "passed" in m} == {500}  # the source is at 970, the first counts at 900
+    assert all(m["mark_us"][str(m["stage"])] >= 0 for m in metrics)
+    assert {m["stage"] for m in metrics if "passed" in m} == {1}
+    assert sum(m["rows_of"].get("0", 0) for m in metrics) == len(READINGS)
+
+
 def test_a_source_that_feeds_two_ports_has_late_rows_once() -> None:
     readings = _readings()
     left = readings.key_by("k").select("v")

@@ -56,6 +56,8 @@ CASES = [
     "overlap-add-spectrum",
     "combine-add",
     "tumble",
+    "tumble-by-both-over-all-keys",
+    "tumble-by-both",
     "band-join-points",
     "above-report",
     "key-by-between",
@@ -233,6 +235,35 @@ def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) 
     assert len(times) == 600 and (times == 5990).sum() == 1 + 200
     with pytest.raises(hp.LateEventError, match=r"source: \d+ rows are late(.|\n)*Hint: allow more delay"):
         refused.wait()
+
+
+def test_a_source_that_never_sends_a_mark_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    silent = [t.append_column("mark", pa.nulls(len(t), pa.int64())) for t in (readings(0), readings(1))]
+    arrive(tmp_path / "in", silent)
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.punctuated("mark"))
+    query = source.tumble(100).agg(n=hp.count())
+    options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available", "to": hp.write.memory()}
+    stopped = query.start(spark, checkpoint=str(tmp_path / "c1"), unmarked=300, **options)
+    with pytest.raises(
+        hp.DataError, match=r"has sent 400 rows and no progress, and tumble at \S+ waits for it(.|\n)*Hint"
+    ):
+        stopped.wait()
+    endured = query.start(spark, checkpoint=str(tmp_path / "c2"), unmarked=None, **options)
+    endured.wait()
+    assert endured.progress[-1]["passed"] < 0 < endured.progress[-1]["mark_ms"]
+
+
+def test_keys_that_are_ahead_have_results_early(spark: SparkSession, tmp_path: Path) -> None:
+    ahead = pa.table({"k": ["a", "b", "a"], "t": [10, 20, 950]})
+    arrive(tmp_path / "in", [ahead, pa.table({"k": ["b", "a"], "t": [130, 960]})])
+    given = {}
+    for own in (0, None):
+        source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed(1_000, per_key=own))
+        to, checkpoint = hp.write.memory(), str(tmp_path / f"c{own}")
+        options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available"}
+        source.tumble(100).agg(n=hp.count()).start(spark, to=to, checkpoint=checkpoint, **options).wait()
+        given[own] = {n: sorted((r["k"], r["t"]) for r in t.to_pylist()) for n, t in to.batches.items()}
+    assert given == {0: {0: [("a", 0)], 1: [("b", 0)]}, None: {0: [], 1: []}}
 
 
 # --- restart and replay ------------------------------------------------------------------------------------------------------

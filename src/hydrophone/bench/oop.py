@@ -48,9 +48,17 @@ class Measured:
 
 
 def drive(
-    query: hp.Stream, links: Sequence[Packets], order: Arrival, tick: int = TICK, until: int | None = None
+    query: hp.Stream,
+    links: Sequence[Packets],
+    order: Arrival,
+    tick: int = TICK,
+    until: int | None = None,
+    given: Callable[[int, Sequence[pa.Table]], None] | None = None,
 ) -> Measured:
-    """Run a query over packets as they arrive, all of them or those until an instant; after each tick its sources advance."""
+    """Run a query over packets as they arrive, all of them or those until an instant; after each tick its sources advance.
+
+    `given` gets the instant and the results of every tick.
+    """
     live = Live(query.node, hp.late.error(), order)
     by_table = {id(p.table): p for p in links}
     feeds = [by_table[id(s.data.table)] for s in live.sources]  # type: ignore[attr-defined]
@@ -69,12 +77,14 @@ def drive(
         marked = time.process_time()
         live.advance()
         pieces = list(live.pieces())
-        given = time.process_time()
-        busy += given - begin
+        ready = time.process_time()
+        busy += ready - begin
         if any(len(p) for p in pieces):
-            waits.append(given - marked)
+            waits.append(ready - marked)
         peak = max(peak, live.pipeline.state_bytes)
         found.add(pieces)
+        if given is not None:
+            given(now, pieces)
     return Measured(busy, statistics.median(waits) if waits else 0.0, peak / 1e6, found.answer)
 
 

@@ -28,6 +28,7 @@ BENCHES = {
     "oop_late_join": "oop:late_join",
     "oop_sliding": "oop:sliding",
     "oop_marks": "oop:marks",
+    "oop_joint": "joint:cases",
     "oop_throughput": "smoothing:cases",
     "trill_costs": "trill_more:costs",
     "trill_batches": "trill_more:batches",

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hydrophone.batch import Ints
 from hydrophone.engine.ingest import instants
 from hydrophone.errors import LateEventError, ParameterError
 from hydrophone.time import format_instant
@@ -85,21 +86,22 @@ class LateRows:
         if policy.action is Action.SIDE and policy.path is None:
             raise ParameterError("late: the local engine needs a path for late rows", hint='late=hp.late.side("late/")')
 
-    def sift(self, table: pa.Table, mark: int) -> pa.Table:
-        """The rows that are in time (or were moved to it)."""
+    def sift(self, table: pa.Table, mark: int | Ints) -> pa.Table:
+        """The rows that are in time (or were moved to it); `mark` is one for all, or one for every row."""
         times = instants(table[self.time], self.time)
         late = times < mark
         if not late.any():
             return table
         self.count += int(late.sum())
+        marks = np.broadcast_to(mark, times.shape)
         if self.policy.action is Action.ERROR:
             raise LateEventError(
                 f"source: {int(late.sum())} rows are late; the first starts at {format_instant(int(times[late][0]))}, "
-                f"the mark is {format_instant(mark)}",
+                f"the mark is {format_instant(int(marks[late][0]))}",
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )
         if self.policy.action is Action.ADJUST:
-            return self._moved(table, np.maximum(mark - times, 0))
+            return self._moved(table, np.where(late, marks - times, 0))
         if self.policy.action is Action.SIDE:
             self._put_aside(table.filter(pa.array(late)))
         return table.filter(pa.array(~late))
@@ -115,7 +117,7 @@ class LateRows:
         if self.count:
             _log.warning("%s: %d late rows (policy: %s)", source, self.count, self.policy.action.value)
 
-    def _moved(self, table: pa.Table, by: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
+    def _moved(self, table: pa.Table, by: Ints) -> pa.Table:
         for name in filter(None, [self.time, self.end]):
             kind = table.schema.field(name).type
             moved = pa.array(instants(table[name], name) + by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from hydrophone.engine import emit
 from hydrophone.engine.in_order import enforce
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.engine.watch import Watch, waiting_for
+from hydrophone.engine.watch import UNMARKED_LIMIT, Unmarked, Watch, waiting_for
 from hydrophone.errors import UnsupportedError
 from hydrophone.plan.lower import Lowered, lower
 from hydrophone.plan.node import Node
@@ -21,11 +20,6 @@ from hydrophone.plan.source import Source
 from hydrophone.progress import Tracker, largest_times
 from hydrophone.sigseg import SigSeg
 from hydrophone.time import MAX_TIME, MIN_TIME
-
-_log = logging.getLogger("hydrophone")
-
-UNMARKED_ROWS = 1_000_000
-"""Rows that a source may send without any progress before it is reported."""
 
 Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
@@ -60,10 +54,15 @@ def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
 
 
 def run_as_it_comes(
-    root: Node, rows: int, late: Late, shape: emit.Shape = "rows", order: Arrival = "any"
+    root: Node,
+    rows: int,
+    late: Late,
+    shape: emit.Shape = "rows",
+    order: Arrival = "any",
+    unmarked: int | None = UNMARKED_LIMIT,
 ) -> Iterator[pa.Table]:
     """The answer in pieces: rows are read so many at a time, in turn from every source, and progress follows each source's promise."""
-    live = Live(root, late, order)
+    live = Live(root, late, order, unmarked)
     readers = {port: _tables(s, rows) for port, s in enumerate(live.sources)}
     while readers:
         for port, reader in list(readers.items()):
@@ -87,7 +86,7 @@ class Live:
     pipeline : what runs the query
     """
 
-    def __init__(self, root: Node, late: Late, order: Arrival = "any") -> None:
+    def __init__(self, root: Node, late: Late, order: Arrival = "any", unmarked: int | None = UNMARKED_LIMIT) -> None:
         plan = lower([root])
         self.sources = plan.sources
         plan = enforce(plan) if order == "enforce" else plan
@@ -96,8 +95,8 @@ class Live:
         self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
         self._kept = [LateRows(late, s.layout.time, s.layout.end) for s in self.sources]
         self._ended: set[int] = set()
-        self._watch = Watch([(s.data.identity, waiting_for(root, s)) for s in self.sources])
-        self._unmarked = [0] * len(self.sources)
+        named = [(s.data.identity, waiting_for(root, s)) for s in self.sources]
+        self._watch, self._unmarked = Watch(named), Unmarked(named, unmarked)
 
     def rows(self, port: int, table: pa.Table) -> None:
         """Take rows of a source."""
@@ -106,10 +105,10 @@ class Live:
         if tracker is not None:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
             seen = largest_times(table, self.sources[port].layout.time, tracker.policy)
-            table = self._kept[port].sift(table, tracker.mark)
+            table = self._kept[port].sift(table, self.pipeline.behind(port, table, tracker.mark))
             tracker.see(seen)
         if tracker is None or tracker.mark == MIN_TIME:
-            self._warn_unmarked(port, count)
+            self._unmarked.see(port, count)
         self.pipeline.rows(port, table)
 
     def end(self, port: int) -> None:
@@ -132,19 +131,6 @@ class Live:
         """Say how many rows were late."""
         for source, kept in zip(self.sources, self._kept, strict=True):
             kept.close(source.data.identity)
-
-    def _warn_unmarked(self, port: int, rows: int) -> None:
-        before = self._unmarked[port]
-        self._unmarked[port] += rows
-        if before < UNMARKED_ROWS <= self._unmarked[port]:
-            source, waiting = self._watch.sources[port]
-            _log.warning(
-                "%s has sent %d rows and no progress: %s keeps what it needs of them until the end of the source; "
-                "promise progress (progress=hp.delayed(...)), or read it whole",
-                source,
-                self._unmarked[port],
-                waiting,
-            )
 
     def _progress(self, port: int) -> Progress:
         if port in self._ended:

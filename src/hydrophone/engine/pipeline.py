@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Progress
-from hydrophone.engine.ingest import ingest
+from hydrophone.batch import Batch, Ints, Progress
+from hydrophone.engine.ingest import ingest, instants
+from hydrophone.engine.key_marks import KeyMarks
 from hydrophone.errors import HydrophoneError, StateVersionError
-from hydrophone.kernel import Kernel
+from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
@@ -35,11 +36,16 @@ class Pipeline:
         for node in self.nodes:
             self.keys(node)
         self.kernels: dict[Node, Kernel] = {n: self._kernel(n) for n in self.nodes if n.inputs}
+        self.ahead: dict[Node, KeyMarks] = {
+            n: self._key_marks(n) for n in self.ports.values() if _per_key(n) is not None
+        }
+        self.kernels |= self.ahead
         self.consumers: dict[Node, list[tuple[Node, int]]] = {n: [] for n in self.nodes}
         for node in self.nodes:
             for port, source in enumerate(node.inputs):
                 self.consumers[source].append((node, port))
         self.marks: dict[Node, int] = dict.fromkeys(self.nodes, MIN_TIME)
+        self.joints: dict[Node, Joint | None] = {n: None for n in self.nodes if n.paired is not None}
         self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
 
     def keys(self, node: Node) -> KeyTable:
@@ -53,6 +59,11 @@ class Pipeline:
         kernel = node.kernel(*(i.type for i in node.inputs))
         kernel.keys, kernel.out_keys = self.keys(node.inputs[0]), self.keys(node)
         return kernel
+
+    def _key_marks(self, port: Node) -> KeyMarks:
+        marks = KeyMarks(_per_key(port) or 0)
+        marks.keys = marks.out_keys = self.keys(port)
+        return marks
 
     # --- running ----------------------------------------------------------------------------------------------------------
 
@@ -68,25 +79,51 @@ class Pipeline:
                 raise
             self.step(port, batch)
 
+    def behind(self, port: int, table: pa.Table, mark: int) -> int | Ints:
+        """The mark that rows at a port must not lie behind: that of the source, or where keys have their own, for every row its key's.
+
+        The rows, late ones too, speak for their keys from then on.
+        """
+        node = self.ports.get(port)
+        if node not in self.ahead or not len(table):
+            return mark
+        assert isinstance(node, Port)
+        layout, keys, marks = node.layout, self.keys(node), self.ahead[node]
+        slot = keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
+        passed: Ints = marks.all(mark)[slot]
+        marks.see(slot, instants(table[layout.time], layout.time))
+        return passed
+
     def step(self, port: int, batch: Batch) -> None:
         """Take a batch at a port."""
         self._give(self.ports[port], (batch,))
 
     def advance(self, progress: Sequence[Progress]) -> None:
         """Take the progress of every port (by number), and let it pass through all operators."""
+        by_key: dict[Node, Ints] = {}
         for node in self.nodes:
             before = self.marks[node]
             if isinstance(node, Port):
                 self.marks[node] = max(before, progress[node.number].mark)
+                if node in self.joints:
+                    self.joints[node] = progress[node.number].joint
+                if node in self.ahead:
+                    by_key[node] = self.ahead[node].all(self.marks[node])
                 continue
-            marks = tuple(self.marks[i] for i in node.inputs)
+            marks, kernel = tuple(self.marks[i] for i in node.inputs), self.kernels[node]
+            kernel.joint = self.joints.get(node.inputs[0])
+            kernel.key_marks = by_key.get(node.inputs[0]) if len(node.inputs) == 1 else None
             try:
-                batches, mark = self.kernels[node].advance(marks)
+                batches, mark = kernel.advance(marks)
                 self._give(node, batches)
             except HydrophoneError as error:
                 _locate(error, node)
                 raise
             self.marks[node] = max(before, mark)
+            if node in self.joints:
+                self.joints[node] = kernel.jointly(marks)
+            if kernel.key_marks is not None and node.rowwise and node.type.scope == node.inputs[0].type.scope:
+                by_key[node] = kernel.key_marks
 
     def _give(self, node: Node, batches: Iterable[Batch]) -> None:
         for batch in batches:
@@ -169,6 +206,10 @@ class Pipeline:
             else:
                 kernel = self.kernels[nodes[owner]]
                 kernel.states()[name].load(_unpacked(data, kernel.VERSION, nodes[owner].name()))
+
+
+def _per_key(port: Node) -> int | None:
+    return port.progress.per_key if isinstance(port, Port) and port.progress is not None else None
 
 
 def _locate(error: HydrophoneError, node: Node) -> None:

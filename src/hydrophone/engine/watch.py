@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hydrophone.errors import DataError
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source
 from hydrophone.time import MAX_TIME, MIN_TIME, format_instant
@@ -15,6 +16,13 @@ _log = logging.getLogger("hydrophone")
 
 PATIENCE = 60.0
 """Seconds by the clock that a source may go without a new mark before it is reported."""
+
+
+UNMARKED_ROWS = 1_000_000
+"""Rows that a source may send without any progress before it is reported."""
+
+UNMARKED_LIMIT = 10_000_000
+"""Rows that a source may send without any progress before the query ends, unless the user says otherwise."""
 
 
 @dataclass
@@ -62,6 +70,56 @@ class Watch:
         return said
 
 
+@dataclass
+class Unmarked:
+    """Counts the rows of sources that have never sent progress: what waits for it keeps all that it needs of them.
+
+    Attributes
+    ----------
+    sources : for every source its name and what waits for it
+    limit : rows after which the query ends; None: never
+
+    Examples
+    --------
+    >>> unmarked = Unmarked([("readings", "tumble at pipeline.py:14")], limit=5)
+    >>> unmarked.see(0, 5)
+    >>> unmarked.see(0, 1)
+    Traceback (most recent call last):
+    hydrophone.errors.DataError: readings has sent 6 rows and no progress, and tumble at pipeline.py:14 waits for it; the limit is 5
+      Hint: promise progress, such as progress=hp.delayed("5s"), or see that the marks it promises come; another limit: unmarked=...
+    """
+
+    sources: Sequence[tuple[str, str]]
+    limit: int | None = UNMARKED_LIMIT
+    _rows: dict[int, int] = field(default_factory=dict)
+
+    def see(self, number: int, rows: int) -> None:
+        """Take the count of new rows of a source that has no mark yet."""
+        before = self._rows.get(number, 0)
+        self._rows[number] = found = before + rows
+        name, waiting = self.sources[number]
+        if waiting == NOTHING:
+            return
+        if before < UNMARKED_ROWS <= found:
+            _log.warning(
+                "%s has sent %d rows and no progress: %s keeps what it needs of them until the end of the source; "
+                "promise progress (progress=hp.delayed(...)), or read it whole",
+                name,
+                found,
+                waiting,
+            )
+        if self.limit is not None and found > self.limit:
+            raise DataError(
+                f"{name} has sent {found} rows and no progress, and {waiting} waits for it; the limit is {self.limit}",
+                hint='promise progress, such as progress=hp.delayed("5s"), or see that the marks it promises come; '
+                "another limit: unmarked=...",
+            )
+
+
+NOTHING = "the result"
+"""What waits for a source where every row is handed on at once."""
+
+
 def waiting_for(root: Node, source: Source) -> str:
     """The first operator above a source that may wait for its progress, as the user knows it.
 
@@ -77,5 +135,5 @@ def waiting_for(root: Node, source: Source) -> str:
     while at is not None and (isinstance(at, Source) or at.rowwise):
         at = above.get(at)
     if at is None:
-        return "the result"
+        return NOTHING
     return f"{at.name()} at {at.where}" if at.where else at.name()

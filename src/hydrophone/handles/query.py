@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hydrophone import write
 from hydrophone.engine import emit, late, local
+from hydrophone.engine.watch import UNMARKED_LIMIT
 from hydrophone.errors import ParameterError, located
 from hydrophone.io import csv, parquet
 from hydrophone.plan.explain import explain
@@ -156,17 +157,23 @@ class Query:
         late: late.Late | None = None,
         shape: str = "rows",
         order: Literal["any", "enforce"] = "any",
+        unmarked: int | None = UNMARKED_LIMIT,
     ) -> Iterator[pa.Table]:
         """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.
 
         A late row is an error unless `late` says otherwise. ``order="enforce"`` gives the same answer the way of systems that
         need order: rows are sorted at the sources and merged at unions first. It costs memory and time, and is for comparison.
+
+        A source that never sends progress while an operator waits for it is reported after a million rows, and an error after
+        `unmarked` of them (None: never); results before it were given.
         """
+        _check_unmarked(unmarked, "batches")
         if rows < 1:
             raise ParameterError(f"batches: rows must be at least 1, got {rows}")
         if order not in ("any", "enforce"):
             raise ParameterError(f"batches: order must be 'any' or 'enforce', got {order!r}")
-        return local.run_as_it_comes(self.node, rows, late or _ERROR, emit.check_shape(self.node.type, shape), order)
+        shaped = emit.check_shape(self.node.type, shape)
+        return local.run_as_it_comes(self.node, rows, late or _ERROR, shaped, order, unmarked)
 
     def start(
         self,
@@ -180,6 +187,7 @@ class Query:
         files_per_batch: int | None = None,
         trigger: str | None = None,
         shape: str = "rows",
+        unmarked: int | None = UNMARKED_LIMIT,
     ) -> RunningQuery:
         """Run as a stream on Spark: new rows are taken as they arrive, and results follow the progress that the sources promise.
 
@@ -205,8 +213,13 @@ class Query:
         trigger : str, optional
             How often to look for new rows (``"10s"``), or ``"available"``: take what is there and stop. By default as often as possible.
         shape : "rows" or "segments"
+        unmarked : int, optional
+            Rows that a source may send since the start without any mark (such as a column of punctuation that is always null),
+            while an operator waits for it; then the query ends with an error. It is reported before. None: no limit.
         """
         from hydrophone.spark import streaming
+
+        _check_unmarked(unmarked, "start")
 
         return streaming.start(
             self.node,
@@ -219,7 +232,13 @@ class Query:
             files_per_batch=files_per_batch,
             trigger=trigger,
             shape=emit.check_shape(self.node.type, shape),
+            unmarked=unmarked,
         )
+
+
+def _check_unmarked(limit: int | None, what: str) -> None:
+    if limit is not None and limit < 1:
+        raise ParameterError(f"{what}: unmarked must be at least 1 row, got {limit}", hint="None: no limit")
 
 
 _ERROR = late.error()

@@ -69,7 +69,8 @@ class Relations(Query):
     ) -> Stream:
         """Pairs with events of another stream that start near in time; `on` names columns that must be equal (by default the key).
 
-        `by` says whose time a pair has: ``"left"``, ``"right"``, or the earlier (``"min"``) or later (``"max"``) of both.
+        `by` says whose time a pair has: ``"left"``, ``"right"``, or the earlier (``"min"``) or later (``"max"``) of both. With
+        ``"both"`` it has that of the left event, and results progress on both times: see `tumble`.
         `limit` and `overflow` as in `join`.
         """
         left, right = _keyed(self, other, on)

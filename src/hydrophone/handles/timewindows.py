@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from hydrophone.errors import ParameterError
 from hydrophone.handles.query import Query, handle
-from hydrophone.ops.aggregates import Tumble
+from hydrophone.ops.aggregates import Tumble, check_span
 from hydrophone.ops.consecutive import LastN
 from hydrophone.ops.counting import CountWindow
 from hydrophone.ops.joins import BandJoin
+from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding
 from hydrophone.ops.snapshots import Snapshot
@@ -30,8 +31,16 @@ class TimeWindows(Query):
     def tumble(self, size: Duration, *, offset: Duration = 0, by: str | None = None) -> Grouped:
         """Windows of time that do not overlap; `agg` says what to compute in each.
 
-        After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``.
+        After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``. With ``"both"`` there
+        is a window for every two windows of the left and the right time, whose start joins the key; it is given as soon as both
+        sides have passed it, however wide the band is. Row by row operators may lie between, if the join says ``by="both"`` too.
         """
+        if by == "both":
+            return Grouped(
+                self._by_both(duration(size), duration(offset)),
+                Tumble,
+                {"size": duration(size), "offset": duration(offset)},
+            )
         return Grouped(self._timed(by), Tumble, {"size": duration(size), "offset": duration(offset)})
 
     def sliding(self, size: Duration, *, every: Duration, offset: Duration = 0, by: str | None = None) -> Grouped:
@@ -39,6 +48,8 @@ class TimeWindows(Query):
 
         After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``.
         """
+        if by == "both":
+            raise ParameterError('sliding: by="both" is for tumble', hint='tumble(size, by="both"), or by="left"')
         how = {"size": duration(size), "every": duration(every), "offset": duration(offset)}
         return Grouped(self._timed(by), Sliding, how)
 
@@ -60,6 +71,21 @@ class TimeWindows(Query):
         `report` cuts long stretches at multiples of a duration, so that they do not hold back progress.
         """
         return Snapshots(self, Snapshot, {"report": None if report is None else duration(report)})
+
+    def _by_both(self, size: int, offset: int) -> Query:
+        """Pairs that progress on both times, with the window of the other time in the key."""
+        check_span(size, "tumble", "size")
+        pairs = self._timed("both") if isinstance(self.node, BandJoin) else self
+        other = pairs.node.paired
+        if other is None:
+            raise ParameterError(
+                f'tumble: by="both" needs pairs with both of their times, and this is {self.node.name()}',
+                hint='say it where pairs are made, and keep the right time: band_join(..., by="both")',
+            )
+        key = tuple(n for n in pairs.node.type.key.names if n != other)
+        columns = tuple((n, n) for n in (*key, other))
+        found: Query = pairs._then(KeyBy, columns=columns, window=(other, size, offset))
+        return found
 
     def _timed(self, by: str | None) -> Query:
         """The same pairs with the time of another side."""

@@ -79,7 +79,8 @@ class Tumble(Node):
     """Aggregates per key and window of time; windows begin at multiples of `size` after `offset`.
 
     An event belongs to the window in which it starts.
-    A window with no event gives no row. A window is given when progress passes its end.
+    A window with no event gives no row. A window is given when progress passes its end; one of pairs whose other time is in the
+    key also when joint progress has passed both.
     """
 
     size: int
@@ -102,7 +103,10 @@ class Tumble(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
-        return TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
+        kernel = TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
+        other = self.inputs[0].paired
+        kernel.other = x.key.names.index(other) if other in x.key.names else None
+        return kernel
 
 
 class Aggregating(Kernel):
@@ -247,6 +251,10 @@ class PaneKernel(Aggregating):
         """Merge what came since the last time."""
         self._compact()
 
+    def mark_of(self, slot: Ints, mark: int) -> Ints:
+        """The marks of some rows: those of their keys, where keys have their own."""
+        return np.full(len(slot), mark) if self.key_marks is None else self.key_marks[slot]
+
     def _pane_of(self, start: Ints) -> Ints:
         return (start - self.offset) // self.pane * self.pane + self.offset
 
@@ -321,21 +329,35 @@ class PaneKernel(Aggregating):
 class TumbleKernel(PaneKernel):
     """A window is one pane."""
 
+    other: int | None = None
+    """Where in the key the other time of pairs is, if it is there and they progress on both."""
+
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """Give the windows that ended at or before the mark."""
         mark = marks[0]
         bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.pane * self.pane + self.offset
-        if not any((add_time(part.start, self.pane) <= mark).any() for part in self.open.parts):
+        if not any(self._over(part.slot, part.start, mark).any() for part in self.open.parts):
             return (), bound
         held = self._compact()
         assert held is not None
-        done = add_time(held.start, self.pane) <= mark
-        cells = self.open.take(done)
+        cells = self.open.take(self._over(held.slot, held.start, mark))
         stop = add_time(cells.start, self.pane)
         columns = self.results(parts_of(cells), self.picks_between(cells.slot, cells.start, stop))
         for _, rows in self.rows():
-            forget(rows, lambda r: add_time(self._pane_of(r.start), self.pane) <= mark)
+            forget(rows, lambda r: self._over(r.slot, self._pane_of(r.start), mark))
         return (Events(cells.slot, cells.start, stop, columns),), bound
+
+    def _over(self, slot: Ints, start: Ints, mark: int) -> Mask:
+        """Which windows nothing can fall into any more."""
+        stop = add_time(start, self.pane)
+        over: Mask = stop <= self.mark_of(slot, mark)
+        if self.other is not None and self.joint is not None:
+            left, right = self.joint
+            # Only the windows that the first time has passed need a look at their key.
+            near = np.flatnonzero(~over & (stop <= left))
+            other = self.keys.columns(slot[near])[self.other]
+            over[near] = other.cast(pa.int64()).to_numpy(zero_copy_only=False) < right
+        return over
 
 
 def forget(held: Held[Events], gone: Any) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
-from hydrophone.kernel import Kernel, Marks
+from hydrophone.kernel import Joint, Kernel, Marks
 from hydrophone.ops.sets import same_key
 from hydrophone.ops.sweep_area import Memory, SweepArea, without
 from hydrophone.plan.node import Node
@@ -19,8 +19,8 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
-BY = ("left", "right", "min", "max")
-"""Whose time a pair has."""
+BY = ("left", "right", "both", "min", "max")
+"""Whose time a pair has; with ``both`` it is that of the left event, and pairs progress on both times together."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,7 +28,9 @@ class BandJoin(Node):
     """Pairs of events of one key where the right one starts between `before` before and `after` after the left one, both ends included.
 
     A pair has the lifetime of its left event, or with `by` that of its right one, or is a point at the earlier (``min``) or
-    later (``max``) of both starts; results follow the progress of that time. Its columns are those of both sides (names of
+    later (``max``) of both starts; results follow the progress of that time. With ``both`` a pair has the lifetime of its left
+    event, and results also follow joint progress: what starts before the left side's mark and whose right event starts before
+    the right side's will not come, however wide the band is. Its columns are those of both sides (names of
     the right that clash get ``_right``) and the right event's start; where the time is not that of the left event, also its
     start, with ``_left``.
     """
@@ -43,6 +45,16 @@ class BandJoin(Node):
     def memory(self) -> Memory:
         """What each side may keep."""
         return Memory(self.limit, self.overflow)
+
+    @property
+    def leads(self) -> bool:
+        """Whether a pair has the time of its left event."""
+        return self.by in ("left", "both")
+
+    @property
+    def paired(self) -> str | None:
+        """The start of the right event."""
+        return self.type.columns.names[len(self.inputs[0].type.columns)] if self.by == "both" else None
 
     def describe(self) -> str:
         """With the form of the state."""
@@ -69,16 +81,16 @@ class BandJoin(Node):
     def output_type(self, left: StreamType, right: StreamType) -> StreamType:
         """Both payloads."""
         same_key(left, right, "band_join")
-        end = {"left": left.end, "right": right.end}.get(self.by)
+        end = {"left": left.end, "both": left.end, "right": right.end}.get(self.by)
         taken = {*left.key.names, left.time, left.end, end, *left.columns.names}
-        if self.by != "left" and end in (*left.key.names, left.time, *left.columns.names):
+        if not self.leads and end in (*left.key.names, left.time, *left.columns.names):
             raise ParameterError(
                 f"band_join: results end in {end!r}, and the left side has another column of that name",
                 hint="rename it",
             )
         stamp = pa.timestamp("ns") if left.clock == "timestamp" else pa.int64()
         fields = [f.with_name(free_name(f.name, taken)) for f in (pa.field(right.time, stamp), *right.columns)]
-        if self.by != "left":
+        if not self.leads:
             fields.append(pa.field(free_name(f"{left.time}_left", taken), stamp))
         return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), end)
 
@@ -88,6 +100,7 @@ class BandJoin(Node):
         far = max(before, after)
         return {
             "left": (Reach(), Reach(before, after)),
+            "both": (Reach(), Reach(before, after)),
             "right": (Reach(after, before), Reach()),
             "min": (Reach(after=far), Reach(after=far)),
             "max": (Reach(before=far), Reach(before=far)),
@@ -131,8 +144,18 @@ class BandJoinKernel(Kernel):
         self.right.expire(partial(self._passed, 1))
         # A pair to come has a new event on one side; the other may lie so far before it.
         left, right = add_time(marks[0], -max(self.before, 0)), add_time(marks[1], -max(self.after, 0))
-        bounds = {"left": (marks[0], right), "right": (left, marks[1]), "min": (left, right), "max": marks}
+        bounds = {
+            "left": (marks[0], right),
+            "both": (marks[0], right),
+            "right": (left, marks[1]),
+            "min": (left, right),
+            "max": marks,
+        }
         return (), min(bounds[self.by])
+
+    def jointly(self, marks: Marks) -> Joint | None:
+        """A pair to come has a new event on one side: its left one starts at the left mark or later, or its right one at the right mark."""
+        return marks[0], marks[1]
 
     def _passed(self, port: int, events: Events) -> Mask:
         """Which events nothing can answer any more, by the progress of the other side; after a restore it is not known at first."""
@@ -144,7 +167,7 @@ class BandJoinKernel(Kernel):
         n = left.columns.num_columns
         kind = self.out.columns.field(n).type
         columns = [*left.columns.columns, pa.array(right.start).cast(kind), *right.columns.columns]
-        if self.by == "left":
+        if self.by in ("left", "both"):
             return Events(left.slot, left.start, left.end, pa.table(columns, schema=self.out.columns))
         table = pa.table([*columns, pa.array(left.start).cast(kind)], schema=self.out.columns)
         if self.by == "right":

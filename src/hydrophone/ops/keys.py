@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Events
 from hydrophone.errors import ParameterError
-from hydrophone.kernel import Kernel, Stateless
+from hydrophone.kernel import Joint, Kernel, Marks, Stateless
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.source import check_key
 from hydrophone.plan.types import StreamType
+from hydrophone.time import MAX_TIME, MIN_TIME
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeyBy(Node):
-    """Group by other columns: pairs of (new name, column). The old key columns become payload. No columns: everything together."""
+    """Group by other columns: pairs of (new name, column). The old key columns become payload. No columns: everything together.
+
+    With `window` (column, size, offset) a column of times counts as the start of the window of time that it lies in.
+    """
 
     columns: tuple[tuple[str, str], ...]
+    window: tuple[str, int, int] | None = None
 
     gives = Order.ANY
     rowwise = True
@@ -39,22 +45,44 @@ class KeyBy(Node):
             raise ParameterError(f"key_by: the names {', '.join(key.names)} clash with other columns of this stream")
         return StreamType(key, x.time, x.clock, payload, x.end)
 
+    def describe(self) -> str:
+        """The window only where there is one."""
+        return super().describe() if self.window else f"columns={self.columns}"
+
+    @property
+    def paired(self) -> str | None:
+        """The other time, under its new name."""
+        other = self.inputs[0].paired
+        return next((new for new, old in self.columns if old == other), other)
+
     def kernel(self, x: StreamType) -> Kernel:
         """Hand out slots of the new scope."""
-        return KeyByKernel(self.columns, x, self.type.columns)
+        return KeyByKernel(self.columns, x, self.type.columns, self.window, self.inputs[0].paired)
 
 
 class KeyByKernel(Stateless):
     """Looks the new keys up in the table of the new scope."""
 
-    def __init__(self, columns: tuple[tuple[str, str], ...], kind: StreamType, payload: pa.Schema) -> None:
+    def __init__(
+        self,
+        columns: tuple[tuple[str, str], ...],
+        kind: StreamType,
+        payload: pa.Schema,
+        window: tuple[str, int, int] | None,
+        other: str | None,
+    ) -> None:
         self.columns, self.kind, self.payload = columns, kind, payload
+        self.window, self.other = window, other
 
     def map(self, batch: Batch) -> Batch:
         """Re-key one batch."""
         assert isinstance(batch, Events)
         old_key = dict(zip(self.kind.key.names, self.keys.columns(batch.slot), strict=True))
         fields = old_key | {n: batch.columns[n] for n in self.kind.columns.names}
+        if self.window is not None:
+            name, size, offset = self.window
+            times = fields[name].cast(pa.int64()).to_numpy()
+            fields[name] = pa.array(window_start(times, size, offset)).cast(fields[name].type)
         chosen = [fields[old] for _, old in self.columns]
         slot = self.out_keys.slots(chosen) if chosen else self.out_keys.zeros(len(batch))
         payload = (
@@ -63,3 +91,16 @@ class KeyByKernel(Stateless):
             else pa.table([fields[n] for n in self.payload.names], schema=self.payload)
         )
         return Events(slot, batch.start, batch.end, payload)
+
+    def jointly(self, marks: Marks) -> Joint | None:
+        """Of windows of the other time, those that end by the mark are over."""
+        if self.joint is None or self.window is None or self.window[0] != self.other:
+            return self.joint
+        start, other = self.joint
+        _, size, offset = self.window
+        return start, other if other in (MIN_TIME, MAX_TIME) else int(window_start(other, size, offset))
+
+
+def window_start(time: Any, size: int, offset: int) -> Any:
+    """Where the window of an instant begins."""
+    return (time - offset) // size * size + offset

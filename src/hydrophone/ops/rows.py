@@ -40,6 +40,11 @@ class Where(Node):
             )
         return x
 
+    @property
+    def paired(self) -> str | None:
+        """Fewer pairs progress as all do."""
+        return self.inputs[0].paired
+
     def kernel(self, x: StreamType) -> Kernel:
         """Filter."""
         return WhereKernel(self.condition, x)
@@ -84,6 +89,12 @@ class WithColumns(Node):
             fields[name] = pa.field(name, expr.output_type(column, schema))
         return StreamType(x.key, x.time, x.clock, pa.schema(list(fields.values())), x.end)
 
+    @property
+    def paired(self) -> str | None:
+        """The other time, unless it is replaced."""
+        other = self.inputs[0].paired
+        return None if other in dict(self.columns) else other
+
     def kernel(self, x: StreamType) -> Kernel:
         """Map."""
         return WithColumnsKernel(self.columns, x, self.type.columns)
@@ -117,6 +128,12 @@ class Select(Node):
     def output_type(self, x: StreamType) -> StreamType:
         """The payload shrinks."""
         return StreamType(x.key, x.time, x.clock, pa.schema([x.column(c, "select") for c in self.columns]), x.end)
+
+    @property
+    def paired(self) -> str | None:
+        """The other time, if it stays."""
+        other = self.inputs[0].paired
+        return other if other in (*self.type.key.names, *self.columns) else None
 
     def kernel(self, x: StreamType) -> Kernel:
         """Project."""

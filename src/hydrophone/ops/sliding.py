@@ -82,7 +82,7 @@ class SlidingKernel(PaneKernel):
         mark = marks[0]
         bound = self._next_start(mark)
         held = self._compact()
-        if held is None or mark == MIN_TIME:
+        if held is None or (mark == MIN_TIME and self.key_marks is None):
             return (), bound
         self.given.reserve(len(self.keys))
         slot, start = self._due(held, mark)
@@ -93,11 +93,11 @@ class SlidingKernel(PaneKernel):
             high = search(held.slot, held.start, slot, stop, "left")
             columns = self.results(self.folded(parts_of(held), low, high), self.picks_between(slot, start, stop))
             out = (Events(slot, start, stop, columns),)
-        forget(self.open, lambda r: self._last_end(r.start) <= mark)
+        forget(self.open, lambda r: self._last_end(r.start) <= self.mark_of(r.slot, mark))
         for _, rows in self.rows():
-            forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= mark)
+            forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= self.mark_of(r.slot, mark))
         slots = np.unique(held.slot)
-        self.given["until"][slots] = mark
+        self.given["until"][slots] = self.mark_of(slots, mark)
         self.given.touch(slots)
         return out, bound
 
@@ -120,8 +120,10 @@ class SlidingKernel(PaneKernel):
         known = until > MIN_TIME
         ended = (np.where(known, until, 0) - self.size - self.offset) // self.every + 1
         first = np.where(known, np.maximum(first, ended), first)
-        if mark < MAX_TIME:
-            last = np.minimum(last, (mark - self.size - self.offset) // self.every)
+        marks = self.mark_of(held.slot, mark)
+        some = (marks > MIN_TIME) & (marks < MAX_TIME)
+        over = (np.where(some, marks, 0) - self.size - self.offset) // self.every
+        last = np.where(some, np.minimum(last, over), np.where(marks == MAX_TIME, last, first - 1))
         counts = np.maximum(last - first + 1, 0)
         slot, number = np.repeat(held.slot, counts), ranges(first, counts)
         order = stable_order(slot, number)

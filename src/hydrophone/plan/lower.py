@@ -111,7 +111,7 @@ def _stage(root: Node, made: list[Stage], known: dict[Node, int]) -> int:
         if len(chain) == 1 and isinstance(bottom, Source):
             return _as_port(len(inputs) - 1, bottom)
         policy = bottom.progress if isinstance(bottom, Leaf) else None
-        return Port(number=len(inputs) - 1, layout=layout_of(top.type), progress=policy)
+        return Port(number=len(inputs) - 1, layout=layout_of(top.type), progress=policy, joint=top.paired)
 
     lowered = cut(root)
     ready: dict[Node, Node] = {}

@@ -111,6 +111,11 @@ class Node:
         return reach if isinstance(reach, tuple) else (reach,) * len(self.inputs)
 
     @property
+    def paired(self) -> str | None:
+        """The column with the other time of pairs, where the output progresses on both times together."""
+        return None
+
+    @property
     def order(self) -> Order:
         """The order in which rows of one key leave this node."""
         return self.gives if self.gives is not None else self.inputs[0].order

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import narwhals as nw
 
 from hydrophone import expr
+from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source
@@ -21,6 +23,32 @@ def rewrite(root: Node) -> Node:
         new = node.with_inputs([done[i] for i in node.inputs])
         while (better := _first(new)) is not None:
             new = better
+        done[node] = new
+    return whole_marks(done[root])
+
+
+def whole_marks(root: Node) -> Node:
+    """Sources promise nothing per key where the key changes before an operator could use it.
+
+    Their rows travel by another key then, and nobody sees all rows of one of theirs.
+    """
+    changed: set[Node] = set()
+    for node in root.topological():
+        if isinstance(node, KeyBy):
+            below: Node = node
+            while below.rowwise:
+                below = below.inputs[0]
+            changed.add(below)
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        new = node.with_inputs([done[i] for i in node.inputs])
+        if (
+            isinstance(new, Source)
+            and node in changed
+            and new.progress is not None
+            and new.progress.per_key is not None
+        ):
+            new = replace(new, progress=replace(new.progress, per_key=None))
         done[node] = new
     return done[root]
 

@@ -161,3 +161,10 @@ class Port(Leaf):
     """Input number so-and-so of a running pipeline; it stands in for a source, so that state does not depend on where rows come from."""
 
     number: int
+    joint: str | None = None
+    """The column with the other time, where pairs come with joint progress."""
+
+    @property
+    def paired(self) -> str | None:
+        """As the stage before says."""
+        return self.joint

@@ -55,6 +55,7 @@ class Kind(IntEnum):
     METRICS = 4
     WRITTEN = 5
     CLOCK = 6
+    JOINT = 7
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,8 @@ def key_columns(prefix: Node) -> tuple[str, ...] | None:
     names = tuple(prefix.type.key.names)
     for node in reversed(prefix.topological()):
         if isinstance(node, KeyBy):
+            if node.window is not None:
+                return None
             renamed = dict(node.columns)
             names = tuple(renamed.get(n, n) for n in names)
         elif _made(node) & set(names):

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hydrophone.engine.watch import Watch
+from hydrophone.engine.watch import Unmarked, Watch
 from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.io.parquet import repeated
 from hydrophone.spark.data import held_schema, spark_schema, to_held
 from hydrophone.spark.pack import SINK, Chunk, Kind
 from hydrophone.spark.wire import unpacked
+from hydrophone.time import MIN_TIME
 from hydrophone.write import Csv, Memory, Sink, Table
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Writer:
     drafts : the files that tasks write; None where Spark must write
     query : the id that the checkpoint holds
     watch : what reports sources whose marks stand still
+    unmarked : what ends a query whose source never sends a mark
     """
 
     to: Sink
@@ -107,15 +109,20 @@ class Writer:
     drafts: Drafts | None
     query: str
     watch: Watch
+    unmarked: Unmarked
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
         """Write results and late rows; warn of late rows and of sources that stand still."""
         drafts = self.drafts
         told = self._by_spark(chunks, batch) if drafts is None else self._by_tasks(chunks, batch, drafts)
         paths = {o.source: o.path for o in self.outlets}
-        for source, rows in late_rows(told).items():
+        for source, rows in summed(told, "late").items():
             _log.warning("batch %d: %d late rows of source %d, %s", batch, rows, source, paths.get(source, "not kept"))
-        self.watch.see(least_marks(told))
+        marks, rows_of = least_marks(told), summed(told, "rows_of")
+        self.watch.see(marks)
+        for source, mark in marks.items():
+            if mark == MIN_TIME:
+                self.unmarked.see(source, rows_of.get(source, 0))
 
     def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> list[Metrics]:
         """One job: the tasks that run the shards have written files, which are moved into place."""
@@ -133,7 +140,7 @@ class Writer:
         try:
             rows_told = chunks.where(f"kind = {Kind.METRICS:d}").select("data").collect()
             told = [json.loads(row.data) for row in rows_told]
-            late = late_rows(told)
+            late = summed(told, "late")
             for outlet in self.outlets:
                 if outlet.source is None or late.get(outlet.source):
                     packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
@@ -303,7 +310,7 @@ OBSERVED = "hydrophone"
 _SUMS = ("rows", "results", "keys", "state_bytes")
 
 
-def observed(chunks: DataFrame, sources: int) -> DataFrame:
+def observed(chunks: DataFrame, sources: int, stages: int) -> DataFrame:
     """The same chunks; Spark adds up their metrics and reports them with its own, to listeners and through Connect too."""
     from pyspark.sql import functions
 
@@ -311,6 +318,9 @@ def observed(chunks: DataFrame, sources: int) -> DataFrame:
         return f"if(kind = {Kind.METRICS:d}, cast(get_json_object(cast(data as string), '$.{path}') as long), null)"
 
     parts = [f"coalesce(sum({taken(name)}), 0) as {name}" for name in _SUMS]
+    parts.append(f"min({taken('passed')}) as passed")
+    # Stages run one after the other, the shards of each side by side.
+    parts.append(" + ".join(f"coalesce(max({taken(f'mark_us.{n}')}), 0)" for n in range(stages)) + " as mark_us")
     for n in range(sources):
         parts.append(f"coalesce(sum({taken(f'late.{n}')}), 0) as late_{n}")
         parts.append(f"min({taken(f'marks.{n}')}) as mark_{n}")
@@ -322,11 +332,13 @@ def reported(batch: int, found: Mapping[str, int | None]) -> Metrics:
 
     Examples
     --------
-    >>> reported(3, {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "late_0": 0, "mark_0": 70})
-    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'late': {}, 'marks': {0: 70}}
+    >>> found = {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "passed": 60, "mark_us": 1500}
+    >>> reported(3, found | {"late_0": 0, "mark_0": 70})  # doctest: +NORMALIZE_WHITESPACE
+    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'late': {}, 'marks': {0: 70},
+     'passed': 60, 'mark_ms': 1.5}
     """
     late, marks = (
-        {int(name.removeprefix(kind)): value for name, value in found.items() if name.startswith(kind)}
+        {int(name.removeprefix(kind)): value for name, value in found.items() if name.removeprefix(kind).isdigit()}
         for kind in ("late_", "mark_")
     )
     return {
@@ -334,16 +346,18 @@ def reported(batch: int, found: Mapping[str, int | None]) -> Metrics:
         **{name: found[name] for name in _SUMS},
         "late": {n: rows for n, rows in late.items() if rows},
         "marks": {n: mark for n, mark in marks.items() if mark is not None},
+        "passed": found["passed"],
+        "mark_ms": (found["mark_us"] or 0) / 1_000,
     }
 
 
-def late_rows(shards: Iterable[Metrics]) -> dict[int, int]:
-    """The late rows of all shards by source."""
-    late: dict[int, int] = {}
+def summed(shards: Iterable[Metrics], what: str) -> dict[int, int]:
+    """A number by source, of all shards."""
+    total: dict[int, int] = {}
     for shard in shards:
-        for source, rows in shard["late"].items():
-            late[int(source)] = late.get(int(source), 0) + rows
-    return late
+        for source, rows in shard[what].items():
+            total[int(source)] = total.get(int(source), 0) + rows
+    return total
 
 
 def least_marks(shards: Iterable[Metrics]) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from hydrophone.batch import Progress
 from hydrophone.engine import emit
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.kernel import Joint
 from hydrophone.keys import spread
 from hydrophone.plan.node import Node
 from hydrophone.progress import Policy, Tracker
@@ -85,6 +87,7 @@ class Shard:
         self.label = labels(plan.shards)[number]
         self.pipeline = Pipeline(plan.roots)
         self.trackers = [self._tracker(i) for i in plan.inlets]
+        self.joints: list[dict[str, Joint]] = [{} for _ in plan.inlets]  # by port and shard of the stage before
         self.sizes = {path: len(data) for path, data in blocks.items()}
         if blocks:
             self._restore(dict(blocks))
@@ -104,12 +107,14 @@ class Shard:
             self.trackers[port].see(seen)
         for port in clock.keys() - largest.keys():
             self.trackers[port].tick(clock[port])
-        self.pipeline.advance([Progress(t.mark) for t in self.trackers])
+        begin = time.perf_counter()
+        self.pipeline.advance([Progress(t.mark, self._joint(port)) for port, t in enumerate(self.trackers)])
         results = sum(self._emit(i, out) for i in range(len(self.plan.roots)))
+        took = time.perf_counter() - begin
         self.pipeline.sweep()
         changed = self._changed()
         arrived = {port: len(table) for port, table in rows.items()}
-        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(arrived, results, late)).encode()))
+        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(arrived, results, late, took)).encode()))
         return out, changed
 
     # --- input ----------------------------------------------------------------------------------------------------------
@@ -124,6 +129,8 @@ class Shard:
                 parts.setdefault(chunk.port, []).append(chunk)
             elif chunk.kind == Kind.CLOCK:
                 clock[chunk.port] = max(int(chunk.data), clock.get(chunk.port, 0))
+            elif chunk.kind == Kind.JOINT:
+                self.joints[chunk.port].update({who: tuple(mark) for who, mark in json.loads(chunk.data).items()})
             else:
                 seen = largest.setdefault(chunk.port, {})
                 for who, time in json.loads(chunk.data).items():
@@ -140,12 +147,19 @@ class Shard:
         if inlet.policy is None:
             return table
         sieve = Sieve(self.plan.late, inlet)
-        table = sieve.sift(table, self.trackers[port].mark)
+        table = sieve.sift(table, self.pipeline.behind(port, table, self.trackers[port].mark))
         if sieve.count and inlet.source is not None:
             late[inlet.source] = late.get(inlet.source, 0) + sieve.count
             for aside in sieve.aside:
                 out.extend(self._to_sink(Kind.LATE, inlet.source, packed(p)) for p in portions(aside))
         return table
+
+    def _joint(self, port: int) -> Joint | None:
+        """What all shards of the stage before have passed; none may be overtaken before it has spoken."""
+        told = self.joints[port].values()
+        if len(told) < self.plan.shards:
+            return None
+        return min(start for start, _ in told), min(other for _, other in told)
 
     def _tracker(self, inlet: Inlet) -> Tracker:
         if inlet.policy is not None:
@@ -170,30 +184,41 @@ class Shard:
         if table is not None:
             shard = spread([table[k] for k in root.type.key.names], self.plan.shards, len(table))
             out.extend(by_shard(table, shard, labels(self.plan.shards), stage, port, f"{self.number:08}", 0))
-        mark = json.dumps({str(self.number): self.pipeline.marks[root]}).encode()
-        out.extend(Chunk(lab, stage, port, Kind.MARK, "", 0, mark) for lab in labels(self.plan.shards))
+        self._tell(out, stage, port, Kind.MARK, self.pipeline.marks[root])
+        if (joint := self.pipeline.joints.get(root)) is not None:
+            self._tell(out, stage, port, Kind.JOINT, joint)
         return 0
+
+    def _tell(self, out: list[Chunk], stage: int, port: int, kind: Kind, mark: int | Joint) -> None:
+        """Progress of this shard to all shards of a later stage."""
+        data = json.dumps({str(self.number): mark}).encode()
+        out.extend(Chunk(lab, stage, port, kind, "", 0, data) for lab in labels(self.plan.shards))
 
     def _to_sink(self, kind: Kind, source: int, data: bytes) -> Chunk:
         return Chunk(self.label, SINK, source, kind, "", 0, data)
 
-    def _metrics(self, arrived: dict[int, int], results: int, late: dict[int, int]) -> dict[str, Any]:
-        inlets = enumerate(self.plan.inlets)
+    def _metrics(self, arrived: dict[int, int], results: int, late: dict[int, int], took: float) -> dict[str, Any]:
+        sources = {p: i.source for p, i in enumerate(self.plan.inlets) if i.source is not None}
+        last = {} if self.plan.outlets else {"passed": self.pipeline.marks[self.plan.roots[0]]}
         return {
             "stage": self.plan.stage,
             "shard": self.number,
-            "rows": sum(n for port, n in arrived.items() if self.plan.inlets[port].source is not None),
+            "rows": sum(n for port, n in arrived.items() if port in sources),
+            "rows_of": {str(s): arrived.get(p, 0) for p, s in sources.items()},
             "results": results,
             "late": {str(s): n for s, n in late.items()},
             "keys": sum(t.live for t in self.pipeline.scopes.values()),
             "state_bytes": sum(self.sizes.values()),
-            "marks": {str(i.source): self.trackers[p].mark for p, i in inlets if i.source is not None},
+            "marks": {str(s): self.trackers[p].mark for p, s in sources.items()},
+            "mark_us": {str(self.plan.stage): round(took * 1e6)},
+            **last,
         }
 
     # --- state ----------------------------------------------------------------------------------------------------------
 
     def _changed(self) -> dict[str, bytes | None]:
-        trackers = [{"marks": t.marks, "mark": t.mark} for t in self.trackers]
+        told = zip(self.trackers, self.joints, strict=True)
+        trackers = [{"marks": t.marks, "mark": t.mark, "joint": j} for t, j in told]
         changed = self.pipeline.snapshot(changed=True) | {"trackers": json.dumps(trackers).encode()}
         for path, data in changed.items():
             if data is None:
@@ -203,8 +228,10 @@ class Shard:
         return changed
 
     def _restore(self, blocks: dict[str, bytes]) -> None:
-        for tracker, saved in zip(self.trackers, json.loads(blocks.pop("trackers")), strict=True):
+        for port, saved in enumerate(json.loads(blocks.pop("trackers"))):
+            tracker = self.trackers[port]
             tracker.marks, tracker.mark = saved["marks"], saved["mark"]
+            self.joints[port] = {who: tuple(mark) for who, mark in saved.get("joint", {}).items()}
         self.pipeline.restore(blocks)
 
 

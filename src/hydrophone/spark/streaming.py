@@ -17,7 +17,7 @@ import pyarrow as pa
 from hydrophone import errors
 from hydrophone.engine import emit, late
 from hydrophone.engine.late import Action
-from hydrophone.engine.watch import Watch, waiting_for
+from hydrophone.engine.watch import Unmarked, Watch, waiting_for
 from hydrophone.errors import ParameterError, PlanError, UnsupportedError
 from hydrophone.io.parquet import ParquetData
 from hydrophone.ops.intervals import Above
@@ -113,8 +113,10 @@ class RunningQuery:
         """What the latest micro-batches did, oldest first.
 
         Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
-        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them. Spark's own
-        report has the same numbers (``observedMetrics``, under ``hydrophone``), and so have its listeners.
+        ``state_bytes`` held, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and
+        ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources
+        are numbered as the query names them. Spark's own report has the same numbers (``observedMetrics``, under
+        ``hydrophone``), and so have its listeners.
         """
         found = ((p.batchId, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
         return [reported(batch, _named(row.asDict())) for batch, row in found if row is not None]
@@ -163,6 +165,7 @@ def start(
     files_per_batch: int | None,
     trigger: str | None,
     shape: emit.Shape,
+    unmarked: int | None,
 ) -> RunningQuery:
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
     _check(root, to, shape)
@@ -184,8 +187,8 @@ def start(
     claim(spark, outlets, note["id"])
     drafts = Drafts.of(spark, outlets, note["id"])
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
-    watch = Watch([(f.source.data.identity, waiting_for(root, f.source)) for f in query.feeds])
-    writer = Writer(to, result, outlets, drafts, note["id"], watch)
+    named = [(f.source.data.identity, waiting_for(root, f.source)) for f in query.feeds]
+    writer = Writer(to, result, outlets, drafts, note["id"], Watch(named), Unmarked(named, unmarked))
     with _settings(spark, settings_of(spark, checkpoint, note["shards"])):
         packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
@@ -195,7 +198,7 @@ def start(
             processor = ShardProcessor(note["id"], plan, drafts)
             chunks = chunks.groupBy("label").transformWithStateInPandas(processor, DDL, "Append", "None")
         running = (
-            observed(chunks, len(query.feeds))
+            observed(chunks, len(query.feeds), len(plans))
             .writeStream.foreachBatch(writer)
             .queryName(name or f"hydrophone {os.path.basename(checkpoint.rstrip('/'))} {note['id'][:8]}")
             .outputMode("append")

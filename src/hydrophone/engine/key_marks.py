@@ -1,0 +1,50 @@
+"""Progress per key: at a port whose source promises it, every key is as far as its own latest row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hydrophone.batch import Ints, Mask
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.state import Field, SlotArrays
+from hydrophone.time import MIN_TIME, add_time
+
+
+class KeyMarks(Kernel):
+    """The latest row of every key of a port. A key that the whole source has overtaken is as good as new.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hydrophone.keys import KeyTable
+    >>> marks = KeyMarks(delay=2)
+    >>> marks.keys = KeyTable(pa.schema([("k", pa.string())]))
+    >>> slot = marks.keys.slots([pa.array(["a", "b", "a"])])
+    >>> marks.see(slot, np.array([10, 4, 9]))
+    >>> marks.all(mark=3)
+    array([8, 3])
+    """
+
+    def __init__(self, delay: int) -> None:
+        self.delay = delay
+        self.latest = SlotArrays(time=Field(np.int64, MIN_TIME))
+        self._mark = MIN_TIME
+
+    def see(self, slot: Ints, start: Ints) -> None:
+        """Rows speak for their keys, late ones too."""
+        self.latest.reserve(len(self.keys))
+        np.maximum.at(self.latest["time"], slot, start)
+        self.latest.touch(slot)
+
+    def all(self, mark: int) -> Ints:
+        """The marks of all slots, where the whole source has come to `mark`."""
+        self._mark = max(mark, self._mark)
+        self.latest.reserve(len(self.keys))
+        own = add_time(self.latest["time"][: len(self.keys)], -self.delay)
+        return np.maximum(own, self._mark)
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys that are no further than all are."""
+        self.latest.reserve(len(self.keys))
+        over: Mask = add_time(self.latest["time"][: len(self.keys)], -self.delay) <= self._mark
+        return over
