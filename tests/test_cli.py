@@ -370,6 +370,23 @@ def test_other_modules_read_their_own_options(tmp_path: Path, name: str) -> None
     assert call(name, "--no-such-option", cwd=tmp_path).returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "spectral"),
+        (("--sensors", "0"), "at least 2, got '0'"),
+        (("--seconds", "9"), "at least 120, got '9'"),
+        (("--picture", "demo.doc"), ".png, .pdf, .svg, got 'demo.doc'"),
+    ],
+)
+def test_a_demo_that_makes_no_sense(near: Near, arguments: tuple[str, ...], words: str) -> None:
+    fails(near("demo", *arguments), 2, words)
+
+
+def test_a_demo_has_a_name_and_looks_at_its_picture_first(near: Near) -> None:
+    fails(near("demo", "spectral", "--picture", "nowhere/demo.png"), 1, "no folder 'nowhere' to write into")
+
+
 def test_the_console_script_is_this_program() -> None:
     from importlib.metadata import entry_points
 
