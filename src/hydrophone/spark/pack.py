@@ -23,6 +23,7 @@ from hydrophone.columns import take_table
 from hydrophone.engine.ingest import instants
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import DataError
+from hydrophone.io.parquet import check_fragment, named
 from hydrophone.keys import spread
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.lookup import Lookup
@@ -202,7 +203,10 @@ class FilePacker:
                 f"the file {name} has {found} bytes; it had {length} when it arrived",
                 hint="files must arrive whole (write them elsewhere and move them in) and never change",
             )
-        yield from gathered(file.to_batches(batch_size=ROWS_AT_ONCE))
+        for fragment in file.get_fragments():
+            check_fragment(fragment, schema, schema.names)
+        with named(name):
+            yield from gathered(file.to_batches(batch_size=ROWS_AT_ONCE))
 
 
 def by_shard(
