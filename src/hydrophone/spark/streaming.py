@@ -46,6 +46,7 @@ from hydrophone.spark.sinks import (
     reported,
 )
 from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
+from hydrophone.spark.version import check_session
 from hydrophone.time import duration
 from hydrophone.write import Csv, Memory, Parquet, Sink, Table
 
@@ -165,6 +166,7 @@ def start(
     shape: emit.Shape,
 ) -> RunningQuery:
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
+    check_session(spark, "start")
     _check(root, to, shape)
     if isinstance(to, Memory) and is_remote(spark):
         raise UnsupportedError(
