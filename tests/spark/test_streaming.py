@@ -192,6 +192,8 @@ def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path, caplog
         query.wait()
         assert sum(p["late"].get(0, 0) for p in query.progress) == 149
         assert sum(p["rows"] for p in query.progress) == 800
+        # Each took at least a millisecond, and surely not a minute.
+        assert all(p["rows"] / 60 < p["rows_per_second"] <= p["rows"] * 1000 for p in query.progress if p["rows"])
     told = {str(tmp_path / "side-checkpoint" / "late"), str(tmp_path / "late"), "not kept"}
     assert {r.message.rpartition(", ")[2] for r in caplog.records if "149 late rows" in r.message} == told
     everything = sorted(pa.concat_tables(tables).to_pylist(), key=lambda r: r["t"])

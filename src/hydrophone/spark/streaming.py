@@ -52,6 +52,7 @@ from hydrophone.write import Csv, Memory, Parquet, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger("hydrophone")
@@ -114,17 +115,23 @@ class RunningQuery:
         """What the latest micro-batches did, oldest first.
 
         Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
-        ``state_bytes`` held, ``marks`` by source in nanoseconds. Sources are numbered as the query names them. Spark's own
-        report has the same numbers (``observedMetrics``, under ``hydrophone``), and so have its listeners.
+        ``state_bytes`` held, ``rows_per_second``, ``marks`` by source in nanoseconds. Sources are numbered as the query
+        names them. Spark's own report has the same numbers (``observedMetrics``, under ``hydrophone``, and ``durationMs``),
+        and so have its listeners.
         """
-        found = ((p.batchId, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
-        return [reported(batch, _named(row.asDict())) for batch, row in found if row is not None]
+        found = ((p, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
+        return [reported(p.batchId, _named(row.asDict()), _seconds(p)) for p, row in found if row is not None]
 
     @property
     def status(self) -> dict[str, Any]:
         """Whether the query runs, what Spark says it does, and the metrics of the latest micro-batch."""
         latest = self.progress[-1:]
         return {"active": self.query.isActive, "message": self.query.status["message"], **(latest[0] if latest else {})}
+
+
+def _seconds(progress: StreamingQueryProgress) -> float:
+    """How long a micro-batch took, from looking for new rows to its last note."""
+    return max(progress.durationMs.get("triggerExecution", progress.batchDuration), 1) / 1000
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:
