@@ -332,6 +332,18 @@ def test_many_keys_that_are_gone_leave_no_state(spark: SparkSession, tmp_path: P
 # --- any streaming DataFrame --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("folder", ["in %41 ü", "plain"])
+def test_files_and_folders_have_any_names(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    names = ["a 1", "b#2", "c%41", "e+f", "ключ"] if folder != "plain" else ["d?x", "g[1]"]
+    for number, name in enumerate(names):
+        arrive(tmp_path / folder, [readings(number)])
+        (tmp_path / folder / "part-0000.parquet").rename(tmp_path / folder / f"{name}.parquet")
+    source = hp.read.parquet(tmp_path / folder, key="k", time="t", progress=hp.delayed("1s"))
+    memory = hp.write.memory()
+    source.start(spark, to=memory, checkpoint=str(tmp_path / "c # %41"), trigger="available").wait()
+    assert sorted(rows(memory.to_arrow())) == sorted(rows(source.to_arrow()))
+
+
 def test_takes_any_streaming_frame(spark: SparkSession, tmp_path: Path) -> None:
     tables = [readings(0), readings(1)]
     arrive(tmp_path / "in", tables)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
@@ -187,7 +186,8 @@ class FilePacker:
         largest: dict[str, int] = {}
         for batch in batches:
             for path, length in zip(batch["path"].to_pylist(), batch["length"].to_pylist(), strict=True):
-                name = unquote(urlparse(path).path)
+                # Spark writes a path as it is after the scheme: a # or % in it is part of a name.
+                name = "/" + path.partition(":")[2].lstrip("/")
                 number = 0
                 for table in self._tables(name, length):
                     yield from self.packer.pack(path, number, table, largest)
