@@ -329,6 +329,31 @@ def test_rows_that_cannot_be_used(columns: dict[str, Any], says: str) -> None:
     refused(DataError, source(**columns).to_arrow, says, line=False, hint=False)
 
 
+@pytest.mark.parametrize("name", ["k", "t", "v", "unused"])
+def test_columns_of_one_name_are_refused(name: str) -> None:
+    table = pa.table([["a"], [0], [1.0], [2.0], [3.0]], names=["k", "t", "v", "unused", name])
+    refused(ParameterError, lambda: hp.from_arrow(table, key="k", time="t"), f"2 columns {name!r}")
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("value", lambda x: x.to_arrow()),
+        ("value", lambda x: list(x.batches())),
+        ("values", lambda x: x.window(2).to_arrow()),
+        ("period", lambda x: x.to_arrow("segments")),
+    ],
+)
+@pytest.mark.parametrize("role", ["k", "t"])
+def test_a_key_or_time_that_is_called_what_samples_are_called(name: str, run: Callable[[Any], Any], role: str) -> None:
+    table = pa.table({"k": [1, 1], "t": [0, 10], "v": [1.0, 2.0]})
+    table = table.rename_columns([name if n == role else n for n in table.column_names])
+    key, time = (name if role == n else n for n in ("k", "t"))
+    x = hp.from_arrow(table, key=key, time=time, progress=hp.ordered()).signal("v").sample(10)
+    refused(ParameterError, lambda: run(x), f"two columns {name!r}")
+    assert len(x.events("sample").to_arrow()) == 2
+
+
 def test_a_key_that_turns_out_null() -> None:
     refused(DataError, source(s=pa.array(["x", None, "y"])).key_by("s").to_arrow, "key: 1 rows have no key")
 

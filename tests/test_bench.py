@@ -105,6 +105,18 @@ def test_peers_are_chosen_by_name(capsys: pytest.CaptureFixture[str], monkeypatc
     assert json.loads(line)["peer"] == "quick"
 
 
+def test_a_pattern_that_is_none_or_matches_nothing_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(["run", "local_engine", "--case", "("])
+    assert "'(' is no regular expression" in capsys.readouterr().err
+    case = Case("slices, 100 keys", lambda: (1.0,), {"p": lambda: (1.0,)}, runs=1)
+    monkeypatch.setattr(bench, "load", lambda name: lambda quick: iter([case]))
+    with pytest.raises(hp.HydrophoneError, match=r"no case of local_engine matches 'shards'\n.*slices, 100 keys"):
+        bench.main(["run", "local_engine", "--case", "shards"])
+
+
 def test_a_name_chooses_among_ways_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case("slices", lambda: (1.0,), {"p": lambda: (1.0,)}, runs=1, also={"shards": lambda: (1.0,)})
     monkeypatch.setattr(bench, "load", lambda name: lambda quick: iter([case]))

@@ -363,11 +363,40 @@ def test_state_show(tmp_path: Path, near: Near) -> None:
     assert near("state", "show", "ckpt").stdout.startswith(result.stdout.partition("on disk")[0])
 
 
+@pytest.mark.parametrize(
+    ("module", "line", "extra"),
+    [("pyspark", "run pipeline.py:signal --engine spark", "spark"), ("psutil", "bench run local_engine", "bench")],
+)
+def test_what_is_not_installed_is_said_with_its_extra(folder: Path, module: str, line: str, extra: str) -> None:
+    hide = (
+        f"import sys; sys.modules[{module!r}] = None; from hydrophone import cli; sys.exit(cli.main({line.split()!r}))"
+    )
+    result = subprocess.run([sys.executable, "-c", hide], cwd=folder, capture_output=True, text=True, timeout=120)
+    fails(result, 1, f"hydrophone: {module} is not installed\n", f"pip install 'hydrophone[{extra}]'")
+
+
 @pytest.mark.parametrize("name", ["demo", "bench"])
 def test_other_modules_read_their_own_options(tmp_path: Path, name: str) -> None:
     result = call(name, "--help", cwd=tmp_path)
     assert result.returncode == 0 and f"usage: hydrophone {name}" in result.stdout
     assert call(name, "--no-such-option", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "spectral"),
+        (("--sensors", "0"), "at least 2, got '0'"),
+        (("--seconds", "9"), "at least 120, got '9'"),
+        (("--picture", "demo.doc"), ".png, .pdf, .svg, got 'demo.doc'"),
+    ],
+)
+def test_a_demo_that_makes_no_sense(near: Near, arguments: tuple[str, ...], words: str) -> None:
+    fails(near("demo", *arguments), 2, words)
+
+
+def test_a_demo_has_a_name_and_looks_at_its_picture_first(near: Near) -> None:
+    fails(near("demo", "spectral", "--picture", "nowhere/demo.png"), 1, "no folder 'nowhere' to write into")
 
 
 def test_the_console_script_is_this_program() -> None:
@@ -399,6 +428,21 @@ def test_a_query_that_fails_on_spark_leaves_nothing(folder: Path) -> None:
     assert result.returncode == 1
     assert "the sky is falling" in result.stderr.splitlines()[-2]
     assert outputs(folder) == []
+
+
+@pytest.mark.spark
+def test_stopped_in_the_middle_of_a_spark_job(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW.replace('print("running", flush=True)', 'open("running", "w").close()'))
+    line = command("run", "slow.py:query", "--engine", "spark", "--to", "out")
+    with subprocess.Popen(line, cwd=tmp_path, text=True, stdout=-1, stderr=-1, start_new_session=True) as process:
+        while not (tmp_path / "running").exists() and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.endswith("hydrophone: interrupted\n") and "Traceback" not in errors
+    assert [n for n in outputs(tmp_path) if n not in ("running", "spark-warehouse")] == []
 
 
 @pytest.mark.spark

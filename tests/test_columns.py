@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hydrophone.batch import Events
 from hydrophone.columns import take, take_all, take_table
 
 HUGE = [2**63 - 1, -(2**63), 2**53 + 1, 0, 7]
@@ -47,3 +48,13 @@ def test_many_rows_are_shared_out_over_threads() -> None:
     assert take_table(table, rows).equals(table.take(pa.array(rows)).combine_chunks())
     rows[0] = -1
     assert [c[0].as_py() for c in take_all(table.columns, rows)] == [None] * 3
+
+
+@pytest.mark.parametrize("name", ["__end", "__start", "__slot", "__point", "v"])
+@pytest.mark.parametrize("end", [None, [5, 6]])
+def test_events_of_any_column_names_come_back(name: str, end: list[int] | None) -> None:
+    ends = None if end is None else np.array(end)
+    given = Events(np.array([0, 1]), np.array([3, 4]), ends, pa.table({name: [7, 8], "w": [1.0, 2.0]}))
+    back = Events.from_table(given.to_table())
+    assert back.columns.equals(given.columns)
+    assert back.start.tolist() == [3, 4] and (back.end is None) == (end is None)

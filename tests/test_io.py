@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +36,29 @@ def names(folder: Path) -> list[str]:
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
+
+
+def test_record_batches_and_their_readers_are_tables() -> None:
+    for given in (ROWS.to_batches()[0], ROWS.to_reader(), pl.DataFrame(ROWS.to_pydict())):
+        assert rows(hp.from_arrow(given, key="sensor", time="ts").to_arrow()) == rows(ROWS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("read", "given", "says"),
+    [
+        (hp.from_arrow, {"ts": [0]}, "from_arrow: needs a table of Arrow's, got dict"),
+        (hp.from_pandas, ROWS, "from_pandas: needs a DataFrame of pandas, got pyarrow.lib.Table"),
+        (hp.from_polars, ROWS.to_pandas(), "from_polars: needs a DataFrame or LazyFrame of Polars, got pandas"),
+        (hp.from_spark, ROWS, "from_spark: needs a DataFrame of Spark, got pyarrow.lib.Table"),
+        (hp.from_pandas, ROWS.to_pandas().set_index("ts"), "'ts' is in the index, not a column\n"),
+        (hp.from_pandas, ROWS.to_pandas().rename(columns={"value": "ts"}), "Duplicate column names"),
+        (hp.from_pandas, pd.DataFrame({"sensor": ["a", 1], "ts": [0, 1]}), "failed for column sensor"),
+    ],
+)
+def test_what_is_no_frame_is_told(read: Callable[..., hp.Stream], given: object, says: str) -> None:
+    with pytest.raises(hp.ParameterError) as caught:
+        read(given, key="sensor", time="ts")
+    assert says in str(caught.value) and "test_io.py" in str(caught.value)
 
 
 def test_polars_frames_of_every_text_type_are_read() -> None:
@@ -97,6 +122,47 @@ def test_what_matches_nothing_is_said_when_the_query_is_built(tmp_path: Path) ->
         hp.read.csv(tmp_path, time="ts")
     with pytest.raises(hp.ParameterError, match="there is no file or folder"):
         hp.read.csv(tmp_path / "no.csv", time="ts")
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [
+        ("ts", pa.array([500], pa.timestamp("us"))),  # as integers these would be 500 ns, not 500 µs
+        ("value", pa.array(["7"])),
+        ("sensor", pa.array([7])),
+    ],
+)
+@pytest.mark.parametrize("rows_at_once", [None, 2])
+def test_files_whose_columns_mean_other_things_are_refused(
+    tmp_path: Path, column: str, other: pa.Array, rows_at_once: int | None
+) -> None:
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    odd = pa.table({"sensor": ["a"], "ts": [500], "value": [1.0]})
+    pq.write_table(odd.set_column(odd.column_names.index(column), column, other), tmp_path / "b.parquet")
+    query = hp.read.parquet(tmp_path, key="sensor", time="ts", progress=hp.delayed("1s"))
+    with pytest.raises(hp.DataError, match=rf"b\.parquet: column '{column}' is .* in the first file"):
+        query.to_arrow() if rows_at_once is None else list(query.batches(rows_at_once))
+
+
+def test_files_whose_columns_are_cast_without_loss_are_read(tmp_path: Path) -> None:
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"sensor": pa.array(["c"]).dictionary_encode(), "ts": pa.array([5], pa.int32()), "value": [7]}),
+        tmp_path / "b.parquet",
+    )
+    pq.write_table(pa.table({"sensor": ["d"], "ts": [6]}), tmp_path / "c.parquet")
+    found = rows(hp.read.parquet(tmp_path, key="sensor", time="ts").to_arrow())[2:]
+    assert [(r["sensor"], r["value"]) for r in found] == [("b", 5.0), ("c", 7.0), ("d", None)]
+
+
+@pytest.mark.parametrize("text", [b"", b"sensor,ts,value", b"PAR1 and then something else PAR1"])
+@pytest.mark.parametrize("name", ["a.parquet", "z.parquet"])
+def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, name: str, text: bytes) -> None:
+    pq.write_table(ROWS, tmp_path / "m.parquet")
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(hp.DataError, match=rf"read\.parquet: \S*{name}: \S") as caught:
+        hp.read.parquet(tmp_path, key="sensor", time="ts").to_arrow()
+    assert caught.value.hint and len(caught.value.message.splitlines()) == 1
 
 
 def test_a_file_whose_name_has_wild_cards_is_that_file(tmp_path: Path) -> None:
@@ -191,6 +257,20 @@ def test_a_wrong_cell_is_named_with_file_and_row(tmp_path: Path, bad: str, messa
     ):
         with pytest.raises(hp.DataError, match=found):
             hp.read.csv(csv(tmp_path, text), time="ts", types={"ts": "int64", "v": "int64"}).to_arrow()
+
+
+def test_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("sensor,ts,value\né,1,2\n".encode("latin1"))
+    with pytest.raises(hp.DataError, match=r"column 'sensor' holds text that is not UTF-8\n[^$]*iconv"):
+        hp.read.csv(tmp_path / "a.csv", key="sensor", time="ts")
+    taken = hp.read.csv(tmp_path / "a.csv", key="sensor", time="ts", types={"sensor": "binary"})
+    assert taken.to_arrow()["sensor"].to_pylist() == [b"\xe9"]
+
+
+def test_columns_of_one_name_in_csv_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sensor,ts,value,value\na,1,2,3\n")
+    with pytest.raises(hp.ParameterError, match="2 columns 'value'"):
+        hp.read.csv(tmp_path / "a.csv", key="sensor", time="ts")
 
 
 def test_csv_parameters_are_checked_when_the_query_is_built(tmp_path: Path) -> None:
@@ -337,3 +417,23 @@ def test_a_file_may_take_the_place_of_a_folder_of_parts_and_back(tmp_path: Path)
     assert path.is_file()
     stream().to_parquet(path, overwrite=True)
     assert path.is_dir() and names(tmp_path) == ["out"]
+
+
+def test_memory_before_the_first_result_is_empty() -> None:
+    assert len(hp.write.memory().to_arrow()) == 0
+
+
+def test_a_path_alone_is_no_sink(tmp_path: Path) -> None:
+    with pytest.raises(hp.ParameterError, match="save: 'out' is no place for results"):
+        stream().save("out")  # type: ignore[arg-type]
+
+
+def test_without_pandas_the_error_says_what_to_install() -> None:
+    code = (
+        "import importlib.util as u; found = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'pandas' else found(name, *rest)\n"
+        "import pyarrow as pa, hydrophone as hp\n"
+        "hp.from_arrow(pa.table({'t': [1], 'v': [1.0]}), time='t').to_pandas()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "to_pandas: pandas is not installed" in result.stderr and "hydrophone[pandas]" in result.stderr

@@ -117,7 +117,9 @@ class Events:
 
     def to_table(self) -> pa.Table:
         """One Arrow table, for state and exchange."""
-        names = ["__slot", "__start"] + ([] if self.end is None else ["__end"])
+        names = ["__slot", "__start"] if self.end is None else ["__slot", "__start", "__end"]
+        if self.end is None and self.columns.column_names[:1] == ["__end"]:
+            names[1] = _POINT
         arrays = [self.slot, self.start] + ([] if self.end is None else [self.end])
         return pa.table(
             [pa.array(a) for a in arrays] + self.columns.columns,
@@ -129,10 +131,14 @@ class Events:
         """Undo `to_table`."""
         table = table.combine_chunks()
         # By position: a payload may have columns of any name.
-        own = 3 if table.column_names[2:3] == ["__end"] else 2
+        own = 3 if table.column_names[1:3] == ["__start", "__end"] else 2
         slot, start, *end = (table.column(i).to_numpy() for i in range(own))
         columns = table.select(range(own, table.num_columns)) if table.num_columns > own else bare(len(table))
         return cls(slot, start, end[0] if end else None, columns)
+
+
+_POINT = "__point"
+"""What the start of points is called where the user has a column named as the end of lifetimes is here."""
 
 
 def bare(rows: int) -> pa.Table:

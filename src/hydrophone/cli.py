@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import re
 import signal
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse has said what is wrong, or shown its help
         return int(end.code or 0)
     try:
-        with _terminable():
+        with _terminable(), _without_traces(options.debug):
             code: int = options.command(options)
             sys.stdout.flush()
             return code
@@ -76,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error), 1, options.debug)
     except OSError as error:
         return _failed(_system(error), 1, options.debug)
+    except ModuleNotFoundError as error:
+        return _failed(_not_installed(error), 1, options.debug)
     except Exception as error:  # a user's function may raise anything; the last resort of a program, not of a library
         return _failed(_foreign(error), 1, options.debug)
 
@@ -305,6 +308,14 @@ def _system(error: OSError) -> str:
     return f"{reason}: {error.filename}" if error.filename else reason
 
 
+def _not_installed(error: ModuleNotFoundError) -> str:
+    """A part of Hydrophone's that was left out when it was installed; others' modules are told as any error."""
+    from hydrophone.doctor import how_to_install
+
+    hint = how_to_install(error.name)
+    return f"{error.name} is not installed\n  Hint: {hint}" if hint else _foreign(error)
+
+
 def _foreign(error: Exception) -> str:
     """An error that is not ours: a user's function's, or Spark's, in one line."""
     text = str(error).strip()
@@ -349,6 +360,21 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _without_traces(debug: bool) -> Iterator[None]:
+    """Leave out the traces that Py4J logs of every call to Spark which an interrupt ends: we say that it was one."""
+
+    def passes(record: logging.LogRecord) -> bool:
+        return debug or "while sending command" not in str(record.msg)
+
+    root = logging.getLogger()
+    root.addFilter(passes)
+    try:
+        yield
+    finally:
+        root.removeFilter(passes)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone as hp
+from hydrophone.io.files import check_output, writing
 from hydrophone.ticker import Ticker, working
 
 PERIOD = "100ms"
 HUM = 1.7
 """Frequency of the faulty sensors' hum, in Hz."""
 START = 1_760_000_000_000_000_000
+DEMOS = ("spectral",)
+PICTURES = (".png", ".pdf", ".svg")
+SHORTEST = 120
+"""Seconds of readings of which a stream, which waits for late rows and open windows, says something."""
 Array = npt.NDArray[Any]
 
 
@@ -146,16 +151,38 @@ class Report:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; the exit code says whether batch and stream agreed and the faulty sensors were found."""
     options = _options(arguments)
+    # Before any work: a picture that has nowhere to go is not found out after minutes.
+    check_output(str(options.picture), what="demo", overwrite=True)
     with tempfile.TemporaryDirectory(prefix="hydrophone-demo-") as folder:
         return _run(Path(folder), options)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hydrophone demo", description=__doc__)
-    parser.add_argument("--sensors", type=int, default=2_000)
-    parser.add_argument("--seconds", type=int, default=200)
-    parser.add_argument("--picture", type=Path, default=Path("demo.png"), help="where the picture goes")
+    parser.add_argument("name", nargs="?", choices=DEMOS, default=DEMOS[0], help="which demo (default: %(default)s)")
+    parser.add_argument("--sensors", type=_at_least(2), default=2_000, help="default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=_at_least(SHORTEST), default=200, help="how long the sensors read (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--picture", type=_picture, default=Path("demo.png"), help="where the picture goes (default: %(default)s)"
+    )
     return parser.parse_args(arguments)
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a number of at least {least}, got {text!r}")
+        return int(text)
+
+    return number
+
+
+def _picture(text: str) -> Path:
+    if Path(text).suffix not in PICTURES:
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(PICTURES)}, got {text!r}")
+    return Path(text)
 
 
 def _run(folder: Path, options: argparse.Namespace) -> int:
@@ -301,8 +328,8 @@ def picture(path: Path, readings: hp.Stream, batch: pa.Table, frames: pa.Table, 
     bottom.legend(loc="upper right")
     bottom.set(title="Mean power of every sensor", xlabel="Hz", ylabel="sensor")
     figure.colorbar(mesh, ax=bottom, label="dB")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with writing(str(path), what="demo", overwrite=True) as draft:
+        figure.savefig(draft, format=path.suffix[1:], dpi=110)
     plt.close(figure)
 
 

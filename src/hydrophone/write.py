@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hydrophone.errors import ParameterError
+
 __all__ = ["Csv", "Memory", "Parquet", "Sink", "Table", "csv", "memory", "parquet", "table"]
 
 
@@ -38,11 +40,19 @@ class Memory:
     batches: dict[int, pa.Table] = field(default_factory=dict)
 
     def to_arrow(self) -> pa.Table:
-        """All results so far."""
-        return pa.concat_tables([self.batches[i] for i in sorted(self.batches)])
+        """All results so far; before the first of them a table without columns."""
+        return pa.concat_tables([self.batches[i] for i in sorted(self.batches)]) if self.batches else pa.table({})
 
 
 Sink = Parquet | Csv | Table | Memory
+
+
+def check(to: object, what: str) -> None:
+    """Refuse what is no sink: the path alone does not say what to write."""
+    if not isinstance(to, Sink):
+        raise ParameterError(
+            f"{what}: {to!r} is no place for results", hint='say what to write: to=hp.write.parquet("clean/")'
+        )
 
 
 def parquet(path: str) -> Parquet:

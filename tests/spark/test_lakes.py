@@ -232,6 +232,21 @@ def test_rows_without_a_time_are_refused_once(spark: SparkSession, tmp_path: Pat
         assert isinstance(cause(caught.value), hp.DataError)
 
 
+@pytest.mark.parametrize("plan", ["slices", "shards"])
+def test_files_whose_times_mean_other_things_are_refused_while_planning(
+    spark: SparkSession, tmp_path: Path, plan: Any
+) -> None:
+    table = readings()
+    write(table, tmp_path / "a.parquet")
+    times = pa.array(table["time"].to_numpy()).cast(pa.timestamp("us"))
+    write(table.set_column(1, "time", times), tmp_path / "b.parquet")
+    with pytest.raises(hp.DataError, match=r"b\.parquet: column 'time' is timestamp\[us\], and int64 in the first"):
+        query(tmp_path).to_spark(spark, plan=plan)
+    (tmp_path / "b.parquet").write_bytes(b"no Parquet at all")
+    with pytest.raises(hp.DataError, match=r"b\.parquet: \S"):
+        query(tmp_path).to_spark(spark, plan=plan)
+
+
 def test_statistics_are_measured_once_and_for_many_files_by_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

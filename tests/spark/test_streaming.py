@@ -194,6 +194,8 @@ def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path, caplog
         query.wait()
         assert sum(p["late"].get(0, 0) for p in query.progress) == 149
         assert sum(p["rows"] for p in query.progress) == 800
+        # Each took at least a millisecond, and surely not a minute.
+        assert all(p["rows"] / 60 < p["rows_per_second"] <= p["rows"] * 1000 for p in query.progress if p["rows"])
     told = {str(tmp_path / "side-checkpoint" / "late"), str(tmp_path / "late"), "not kept"}
     assert {r.message.rpartition(", ")[2] for r in caplog.records if "149 late rows" in r.message} == told
     everything = sorted(pa.concat_tables(tables).to_pylist(), key=lambda r: r["t"])
@@ -359,6 +361,18 @@ def test_many_keys_that_are_gone_leave_no_state(spark: SparkSession, tmp_path: P
 
 
 # --- any streaming DataFrame --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["in %41 ü", "plain"])
+def test_files_and_folders_have_any_names(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    names = ["a 1", "b#2", "c%41", "e+f", "ключ"] if folder != "plain" else ["d?x", "g[1]"]
+    for number, name in enumerate(names):
+        arrive(tmp_path / folder, [readings(number)])
+        (tmp_path / folder / "part-0000.parquet").rename(tmp_path / folder / f"{name}.parquet")
+    source = hp.read.parquet(tmp_path / folder, key="k", time="t", progress=hp.delayed("1s"))
+    memory = hp.write.memory()
+    source.start(spark, to=memory, checkpoint=str(tmp_path / "c # %41"), trigger="available").wait()
+    assert sorted(rows(memory.to_arrow())) == sorted(rows(source.to_arrow()))
 
 
 def test_takes_any_streaming_frame(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hydrophone.bench.chart import chart
 from hydrophone.bench.harness import Case, Result, measure
 from hydrophone.bench.registry import BENCHES, describe, load
+from hydrophone.query_file import UsageError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,8 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("name", nargs="?", choices=[*BENCHES, "all"], default="all")
     run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
     run.add_argument("--json", action="store_true", help="one object per line")
-    run.add_argument("--case", default="", metavar="REGEX", help="only the cases that match")
-    run.add_argument("--peer", default="", metavar="REGEX", help="only the peers that match; some take minutes")
+    run.add_argument("--case", type=_pattern, default="", metavar="REGEX", help="only the cases that match")
+    run.add_argument(
+        "--peer", type=_pattern, default="", metavar="REGEX", help="only the peers that match; some take minutes"
+    )
     run.add_argument(
         "--runs", type=int, metavar="N", help="timed runs of each way, instead of the benchmark's own number"
     )
@@ -44,10 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     wrong = 0
+    known: list[str] = []
+    ran = False
     for name in BENCHES if options.name == "all" else [options.name]:
         for case in load(name)(options.quick):
+            known += case.names
             if not any(re.search(options.case, n) for n in case.names):
                 continue
+            ran = True
             if isinstance(case, Case):
                 case = _chosen(case, options)
             for result in measure(name, case):
@@ -55,12 +62,24 @@ def _run(options: argparse.Namespace) -> int:
                     continue
                 print(result.as_json() if options.json else _line(result), flush=True)
                 wrong += not result.agrees
+    if not ran:
+        raise UsageError(
+            f"bench run: no case of {options.name} matches {options.case!r}", hint=f"there are: {'; '.join(known)}"
+        )
     return 1 if wrong else 0
 
 
 def _chosen(case: Case, options: argparse.Namespace) -> Case:
     peers = {name: way for name, way in case.peers.items() if re.search(options.peer, name)}
     return replace(case, peers=peers, runs=case.runs if options.runs is None else options.runs)
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+    return text
 
 
 def _line(result: Result) -> str:

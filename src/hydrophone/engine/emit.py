@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Segments, Windows
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.keys import KeyTable
 from hydrophone.ops.rows import sample_columns
 from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType, arrow_type
@@ -35,13 +35,29 @@ def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     return pa.schema([*head, *(pa.field(n, item) for n in names)])
 
 
+@located
 def check_shape(kind: DataType, shape: str) -> Shape:
     """A user's word for the shape of the result."""
     if shape not in ("rows", "segments"):
         raise ParameterError(f"shape must be 'rows' or 'segments', got {shape!r}")
     if shape == "segments" and not isinstance(kind, UniformType):
         raise ParameterError(f"only a uniform signal leaves as segments; this is {kind.describe()}")
-    return "segments" if shape == "segments" else "rows"
+    form: Shape = "segments" if shape == "segments" else "rows"
+    _check_names(kind, form)
+    return form
+
+
+def _check_names(kind: DataType, shape: Shape) -> None:
+    """Refuse a key or time that is called what samples are called: nobody could tell the two columns apart."""
+    names = schema(kind, shape).names
+    for name in (*kind.key.names, kind.time):
+        if names.count(name) > 1:
+            raise ParameterError(
+                f"the result would have two columns {name!r}: this key or time, and the one that holds "
+                f"{'periods' if name == 'period' else 'samples'}",
+                hint="give the column of the data another name"
+                + (', or name the samples: events("sample")' if isinstance(kind, UniformType) else ""),
+            )
 
 
 def owners(batch: Batch) -> Ints:

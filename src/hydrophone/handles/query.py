@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from os import PathLike
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ import pyarrow as pa
 from hydrophone import write
 from hydrophone.engine import emit, late, local
 from hydrophone.engine.watch import UNMARKED_LIMIT
-from hydrophone.errors import ParameterError, located
+from hydrophone.errors import ParameterError, UnsupportedError, located
 from hydrophone.io import csv, parquet
 from hydrophone.plan.explain import explain
 from hydrophone.plan.node import Node, build
@@ -70,6 +71,8 @@ class Query:
 
     def to_pandas(self, shape: str = "rows") -> pd.DataFrame:
         """Run in this process; the whole answer as a pandas DataFrame."""
+        if find_spec("pandas") is None:
+            raise UnsupportedError("to_pandas: pandas is not installed", hint="pip install 'hydrophone[pandas]'")
         return self.to_arrow(shape).to_pandas()
 
     def to_parquet(self, path: str | PathLike[str], *, shape: str = "rows", overwrite: bool = False) -> None:
@@ -135,6 +138,7 @@ class Query:
         On Spark, files and tables are written by its tasks, and appear when all are done, as far as their format can do
         that; a table needs a session, and memory is `to_arrow`. In this process see `to_parquet` and `to_csv`.
         """
+        write.check(to, "save")
         if spark is not None:
             from hydrophone.spark import batch
 
@@ -219,8 +223,8 @@ class Query:
         """
         from hydrophone.spark import streaming
 
+        write.check(to, "start")
         _check_unmarked(unmarked, "start")
-
         return streaming.start(
             self.node,
             spark,

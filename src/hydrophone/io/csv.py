@@ -72,6 +72,12 @@ class CsvData:
             raise ParameterError(
                 f"read.csv: types: no column {unknown[0]!r}; {file.path} has: {', '.join(found.names)}"
             )
+        for field in found:
+            if pa.types.is_binary(field.type) and field.name not in dict(self.types):
+                raise DataError(
+                    f"read.csv: {file.path}: column {field.name!r} holds text that is not UTF-8",
+                    hint=f'convert the file (iconv -f latin1 -t utf-8), or take it as it is: types={{"{field.name}": "binary"}}',
+                )
         return pa.schema([pa.field(f.name, self._kind(f)) for f in found])
 
     def _kind(self, field: pa.Field) -> pa.DataType:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hydrophone.errors import DataError
 from hydrophone.io.files import File, check_output, list_files, root_of, writing
 
 __all__ = ["File", "ParquetData", "dataset", "list_files", "write_parquet"]
@@ -36,7 +39,8 @@ class ParquetData:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of a row."""
-        return dataset([f.path for f in self.files], self.root).schema
+        with named(self.files[0].path):
+            return dataset([f.path for f in self.files], self.root).schema
 
     @property
     def identity(self) -> str:
@@ -48,16 +52,68 @@ class ParquetData:
         for file in self.files:
             file.check()
         data = dataset([f.path for f in self.files], self.root)
-        if rows is None:
-            yield data.to_table(columns=columns)
-        else:
-            for batch in data.to_batches(columns=columns, batch_size=rows):
-                yield pa.Table.from_batches([batch])
+        for fragment in data.get_fragments():
+            check_fragment(fragment, data.schema, columns)
+        with named(self.path):
+            if rows is None:
+                yield data.to_table(columns=columns)
+            else:
+                for batch in data.to_batches(columns=columns, batch_size=rows):
+                    yield pa.Table.from_batches([batch])
 
 
 def dataset(files: list[str], root: str) -> ds.Dataset:
     """The files as one dataset; folders named ``column=value`` give columns."""
     return ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=root_of(root))
+
+
+def check_fragment(fragment: ds.ParquetFileFragment, wanted: pa.Schema, columns: Iterable[str]) -> None:
+    """As `check_schema`, for a file that Arrow is about to read."""
+    with named(fragment.path):
+        found = fragment.physical_schema
+    check_schema(fragment.path, found, wanted, columns)
+
+
+def check_schema(path: str, found: pa.Schema, wanted: pa.Schema, columns: Iterable[str]) -> None:
+    """Refuse a file whose columns are of another kind than those of the first file.
+
+    Arrow would cast them value by value, so that microseconds of one file became the nanoseconds of another.
+    """
+    for name in columns:
+        if name not in found.names or name not in wanted.names:
+            continue  # a column that a file lacks is null; folders have columns of their own
+        here, first = found.field(name).type, wanted.field(name).type
+        if not pa.types.is_null(here) and _family(here) != _family(first):
+            raise DataError(
+                f"read.parquet: {path}: column {name!r} is {here}, and {first} in the first file",
+                hint="write the column with one type in all files, or read them apart and put them together with union",
+            )
+
+
+def _family(kind: pa.DataType) -> str:
+    """Types within which a cast keeps what values mean."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_timestamp(kind):
+        return "instants"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "texts"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    return "lists" if pa.types.is_nested(kind) else str(kind)
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Turn Arrow's errors about a file's contents into ones that name it."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        # Arrow names the file as often as it has layers; the last of them says what is wrong.
+        what = re.split(r"'[^']*': |\?: ", str(error))[-1].strip().rstrip(".")
+        raise DataError(
+            f"read.parquet: {path}: {what}", hint="remove the file, write it again, or name the files that are meant"
+        ) from error
 
 
 def write_parquet(answer: Callable[[], pa.Table], path: str, *, overwrite: bool = False) -> None:

@@ -47,6 +47,13 @@ class Layout:
 
     def check(self, what: str) -> None:
         """Every column that is named exists and has a type that can serve."""
+        names = self.schema.names
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise ParameterError(
+                f"{what}: the data has {names.count(twice)} columns {twice!r}, which no query could tell apart",
+                hint="give one of them another name, or leave it out, before Hydrophone reads the data",
+            )
         named = [*self.key, self.time, *filter(None, [self.end, self.sequence, self.samples, self.period])]
         for name in named:
             if name not in self.schema.names:

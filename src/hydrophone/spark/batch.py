@@ -40,6 +40,7 @@ from hydrophone.spark.shards import Feed, PackFiles, PackRows, PackTable, RunAnd
 from hydrophone.spark.sinks import check_cells, flat
 from hydrophone.spark.slices import Shares
 from hydrophone.spark.titles import Titled, title
+from hydrophone.spark.version import check_session
 from hydrophone.time import Instant
 from hydrophone.write import Csv, Memory, Sink, Table
 
@@ -232,6 +233,7 @@ def to_spark(
     end: Instant | None = None,
 ) -> DataFrame:
     """The result of a query as a lazy DataFrame."""
+    check_session(spark, "to_spark")
     kind, form = root.type, emit.check_shape(root.type, shape)
     part = narrow.Part.of(kind, keys, start, end, form)
     root = part.of_plan(root)

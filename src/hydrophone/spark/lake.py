@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hydrophone.io.parquet import File, ParquetData, dataset
+from hydrophone.io.parquet import File, ParquetData, check_schema, dataset, named
 from hydrophone.plan.source import Layout, Source
 from hydrophone.spark.scan import NANOSECONDS, ROWS_AT_ONCE, ParquetScan, Part, columns, earliest, nanoseconds
 from hydrophone.time import MAX_TIME, MIN_TIME
@@ -111,8 +111,10 @@ Group = tuple[int, int, int, int, int, int, bool]
 
 def _footer(file: File, layout: Layout) -> list[Group]:
     file.check()
-    meta = pq.read_metadata(file.path)
-    schema, wanted = meta.schema.to_arrow_schema(), set(columns(layout))
+    with named(file.path):
+        meta = pq.read_metadata(file.path)
+        schema, wanted = meta.schema.to_arrow_schema(), set(columns(layout))
+    check_schema(file.path, schema, layout.schema, wanted)
     place = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
     read = [i for path, i in place.items() if path in wanted or path.split(".")[0] in wanted]
     found: list[Group] = []

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from hydrophone.columns import take_table
 from hydrophone.engine.ingest import instants
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import DataError
+from hydrophone.io.parquet import check_fragment, named
 from hydrophone.keys import spread
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.lookup import Lookup
@@ -187,7 +187,8 @@ class FilePacker:
         largest: dict[str, int] = {}
         for batch in batches:
             for path, length in zip(batch["path"].to_pylist(), batch["length"].to_pylist(), strict=True):
-                name = unquote(urlparse(path).path)
+                # Spark writes a path as it is after the scheme: a # or % in it is part of a name.
+                name = "/" + path.partition(":")[2].lstrip("/")
                 number = 0
                 for table in self._tables(name, length):
                     yield from self.packer.pack(path, number, table, largest)
@@ -203,7 +204,10 @@ class FilePacker:
                 f"the file {name} has {found} bytes; it had {length} when it arrived",
                 hint="files must arrive whole (write them elsewhere and move them in) and never change",
             )
-        yield from gathered(file.to_batches(batch_size=ROWS_AT_ONCE))
+        for fragment in file.get_fragments():
+            check_fragment(fragment, schema, schema.names)
+        with named(name):
+            yield from gathered(file.to_batches(batch_size=ROWS_AT_ONCE))
 
 
 def by_shard(

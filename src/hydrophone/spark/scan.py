@@ -19,7 +19,7 @@ from hydrophone import expr
 from hydrophone.engine.ingest import instants
 from hydrophone.errors import PlanError
 from hydrophone.io.arrow import ArrowData
-from hydrophone.io.parquet import File, ParquetData
+from hydrophone.io.parquet import File, ParquetData, check_fragment, named
 from hydrophone.ops.aggregates import Tumble
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
@@ -158,10 +158,12 @@ class ParquetScan:
         fragment = ds.ParquetFileFormat().make_fragment(
             part.file.path, pyarrow.fs.LocalFileSystem(), partition_expression=part.folder, row_groups=part.groups
         )
-        # One core per task is what Spark reckons with.
-        return fragment.to_table(
-            schema=self.schema, columns=columns(self.layout), filter=self.condition, use_threads=False
-        )
+        check_fragment(fragment, self.schema, columns(self.layout))
+        with named(part.file.path):
+            # One core per task is what Spark reckons with.
+            return fragment.to_table(
+                schema=self.schema, columns=columns(self.layout), filter=self.condition, use_threads=False
+            )
 
     def _within(self, table: pa.Table, start: int, stop: int) -> pa.Table:
         begin, nulls = _times(table[self.layout.time])

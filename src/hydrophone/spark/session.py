@@ -7,10 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import Literal
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from hydrophone.spark.java import use_java
+from hydrophone.spark.version import check_home
 
 __all__ = ["session"]
 
@@ -40,6 +42,8 @@ def session(
     ------
     JavaNotFoundError
         When Spark has to be started and there is no Java for it.
+    UnsupportedError
+        When ``SPARK_HOME`` names another version of Spark than this Python's.
 
     Notes
     -----
@@ -54,6 +58,7 @@ def session(
     """
     if SparkContext._gateway is None:  # no Java of ours is running yet
         use_java()
+        check_home(pyspark.__version__)
     # Spark would run its workers with the first python3 on PATH, which need not be this environment's.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_running = SparkContext._active_spark_context is not None

@@ -327,15 +327,18 @@ def observed(chunks: DataFrame, sources: int, stages: int) -> DataFrame:
     return chunks.observe(OBSERVED, *(functions.expr(p) for p in parts))
 
 
-def reported(batch: int, found: Mapping[str, int | None]) -> Metrics:
+def reported(batch: int, found: Mapping[str, int | None], took: float) -> Metrics:
     """Our metrics, as Spark reports what `observed` asked for; marks in nanoseconds.
+
+    The rate is over the `took` seconds of the micro-batch. Spark's own rates count what its source hands out: of files
+    their number, not their rows.
 
     Examples
     --------
     >>> found = {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "passed": 60, "mark_us": 1500}
-    >>> reported(3, found | {"late_0": 0, "mark_0": 70})  # doctest: +NORMALIZE_WHITESPACE
-    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'late': {}, 'marks': {0: 70},
-     'passed': 60, 'mark_ms': 1.5}
+    >>> reported(3, found | {"late_0": 0, "mark_0": 70}, took=1.5)  # doctest: +NORMALIZE_WHITESPACE
+    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'rows_per_second': 6.0, 'late': {},
+     'marks': {0: 70}, 'passed': 60, 'mark_ms': 1.5}
     """
     late, marks = (
         {int(name.removeprefix(kind)): value for name, value in found.items() if name.removeprefix(kind).isdigit()}
@@ -344,6 +347,7 @@ def reported(batch: int, found: Mapping[str, int | None]) -> Metrics:
     return {
         "batch": batch,
         **{name: found[name] for name in _SUMS},
+        "rows_per_second": (found["rows"] or 0) / took,
         "late": {n: rows for n, rows in late.items() if rows},
         "marks": {n: mark for n, mark in marks.items() if mark is not None},
         "passed": found["passed"],

@@ -46,11 +46,13 @@ from hydrophone.spark.sinks import (
     reported,
 )
 from hydrophone.spark.stateful import Inlet, ShardPlan, ShardProcessor
+from hydrophone.spark.version import check_session
 from hydrophone.time import duration
 from hydrophone.write import Csv, Memory, Parquet, Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger("hydrophone")
@@ -113,19 +115,24 @@ class RunningQuery:
         """What the latest micro-batches did, oldest first.
 
         Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
-        ``state_bytes`` held, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and
-        ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources
-        are numbered as the query names them. Spark's own report has the same numbers (``observedMetrics``, under
-        ``hydrophone``), and so have its listeners.
+        ``state_bytes`` held, ``rows_per_second``, ``marks`` by source in nanoseconds, ``passed``: the mark that results have
+        reached, and ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every
+        stage. Sources are numbered as the query names them. Spark's own report has the same numbers (``observedMetrics``,
+        under ``hydrophone``, and ``durationMs``), and so have its listeners.
         """
-        found = ((p.batchId, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
-        return [reported(batch, _named(row.asDict())) for batch, row in found if row is not None]
+        found = ((p, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
+        return [reported(p.batchId, _named(row.asDict()), _seconds(p)) for p, row in found if row is not None]
 
     @property
     def status(self) -> dict[str, Any]:
         """Whether the query runs, what Spark says it does, and the metrics of the latest micro-batch."""
         latest = self.progress[-1:]
         return {"active": self.query.isActive, "message": self.query.status["message"], **(latest[0] if latest else {})}
+
+
+def _seconds(progress: StreamingQueryProgress) -> float:
+    """How long a micro-batch took, from looking for new rows to its last note."""
+    return max(progress.durationMs.get("triggerExecution", progress.batchDuration), 1) / 1000
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:
@@ -168,6 +175,7 @@ def start(
     unmarked: int | None,
 ) -> RunningQuery:
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
+    check_session(spark, "start")
     _check(root, to, shape)
     if isinstance(to, Memory) and is_remote(spark):
         raise UnsupportedError(
