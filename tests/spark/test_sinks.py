@@ -70,8 +70,13 @@ def test_batch_answers_in_files_and_tables(spark: SparkSession, tmp_path: Path, 
     csv = spark.read.csv(str(tmp_path / "c"), header=True, schema="k long, t long, value double")
     assert seen(csv.toArrow()) == wanted
     assert seen(spark.table(f"{database}.t").toArrow()) == wanted
-    with pytest.raises(Exception, match="ALREADY_EXISTS"):
-        query.save(hp.write.table(f"{database}.t"), spark)
+    for to in (
+        hp.write.parquet(str(tmp_path / "p")),
+        hp.write.csv(str(tmp_path / "c")),
+        hp.write.table(f"{database}.t"),
+    ):
+        with pytest.raises(hp.ParameterError, match="exists already"):
+            query.save(to, spark)
     query.save(hp.write.table(f"{database}.t"), spark, overwrite=True)
     assert spark.table(f"{database}.t").count() == len(wanted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -129,6 +130,8 @@ def check_output(path: str, *, what: str, overwrite: bool = False) -> None:
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise ParameterError(f"{what}: there is no folder {str(target.parent)!r} to write into", hint="make it first")
+    if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     if not os.path.lexists(target):
         return
     if not overwrite:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 
 from hydrophone.engine import emit
 from hydrophone.errors import ParameterError, PlanError, UnsupportedError
@@ -268,12 +269,18 @@ def save(root: Node, spark: SparkSession, to: Sink, *, overwrite: bool, shape: s
         raise UnsupportedError("save: with a session results go to files or tables", hint="to_spark(spark).toArrow()")
     frame = to_spark(root, spark, plan=plan, shape=shape)
     writer = (flat(frame) if isinstance(to, Csv) else frame).write.mode("overwrite" if overwrite else "errorifexists")
-    if isinstance(to, Table):
-        (writer.format(to.format) if to.format else writer).saveAsTable(to.name)
-    elif isinstance(to, Csv):
-        writer.csv(to.path, header=True)
-    else:
-        writer.parquet(to.path)
+    try:
+        if isinstance(to, Table):
+            (writer.format(to.format) if to.format else writer).saveAsTable(to.name)
+        elif isinstance(to, Csv):
+            writer.csv(to.path, header=True)
+        else:
+            writer.parquet(to.path)
+    except AnalysisException as error:
+        if "ALREADY_EXISTS" not in (error.getCondition() or ""):
+            raise
+        where = to.name if isinstance(to, Table) else to.path
+        raise ParameterError(f"save: {where} exists already", hint="choose another one, or overwrite=True") from None
 
 
 def _refuse(source: Source) -> None:
