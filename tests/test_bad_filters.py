@@ -82,22 +82,23 @@ BAD: dict[str, Bad] = {
     "moving-size": (
         ParameterError,
         lambda: signal().moving_sum(0),
-        "moving_sum: size must be at least 1 sample, got 0",
+        "sum: size must be at least 1 sample, got 0",
     ),
     "moving-half": (ParameterError, lambda: signal().moving_sum(2.5), "moving_sum: size must be a whole number"),  # type: ignore[arg-type]
     "moving-duration": (ParameterError, lambda: signal().moving_max("15ms"), "'15ms' is not a whole number of samples"),
-    "moving-how": (ParameterError, lambda: signal().moving("mode", 3), "moving: how must be one of sum, mean"),
+    "moving-how": (ParameterError, lambda: signal().moving("mode", 3), "no aggregate 'mode'; there are: sum, mean"),
     "moving-missing": (
         ParameterError,
         lambda: signal().moving_min(3, missing="zero"),
         "one of 'drop', 'skip', got 'zero'",
     ),
-    "moving-ddof": (ParameterError, lambda: signal().moving_std(3, ddof=3), "moving_std: ddof must be at least 0"),
+    "moving-ddof": (ParameterError, lambda: signal().moving_std(3, ddof=3), "std: ddof must be at least 0"),
+    "moving-ddof-of-a-sum": (ParameterError, lambda: signal().moving("sum", 3, ddof=1), "sum: ddof is for std alone"),
     "moving-periods": (SignalTypeError, lambda: segments().moving_sum("1s"), "moving_sum: size must be in samples"),
     "moving-complex": (
         SignalTypeError,
         lambda: complex_signal().moving_median(3),
-        "moving_median: UniformSignal(complex128",
+        "median: the values are complex",
     ),
     "hampel-even": (ParameterError, lambda: signal().hampel(4), "hampel: size must be odd"),
     "hampel-sigmas": (ParameterError, lambda: signal().hampel(5, -1), "hampel: sigmas must be at least 0"),
@@ -177,7 +178,7 @@ BAD: dict[str, Bad] = {
     "coincidence-by": (ParameterError, lambda: signal().above(1).coincidence(2, "site"), "no column 'site'"),
     "cfar-cells": (ParameterError, lambda: signal().cfar(3, cells=0), "cfar: cells must be at least 1 sample"),
     "cfar-noise": (ParameterError, lambda: signal().cfar(3, noise="pink"), "one of 'gaussian', 'average', got 'pink'"),
-    "cfar-complex": (SignalTypeError, lambda: complex_signal().cfar(3), "has no order"),
+    "cfar-complex": (SignalTypeError, lambda: complex_signal().cfar(3), "std: the values are complex"),
 }
 
 CALM, LONG = [[1, 0, 0, 1, -0.5, 0]], [[1, 0, 0, 1, -0.9999, 0]]

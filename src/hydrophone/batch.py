@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,8 @@ Values = npt.NDArray[Any]
 
 BLOCK = 1024
 """Slots per block: the unit in which state is written."""
+AT_ONCE = 1 << 19
+"""Values that a kernel gives at a time where it can choose: four megabytes of doubles, from which on NumPy asks for large pages."""
 
 
 @dataclass(frozen=True)
@@ -174,12 +177,12 @@ class Segments:
         """Bytes of the runs and their samples."""
         return self.slot.nbytes + self.first.nbytes + self.offsets.nbytes + self.values.nbytes
 
-    @property
+    @cached_property
     def lengths(self) -> Ints:
         """Samples in every run."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
-    @property
+    @cached_property
     def next(self) -> Ints:
         """Index one past the last sample of every run."""
         return self.first + self.lengths
@@ -226,6 +229,9 @@ class Segments:
 
     def cut(self, runs: Ints, start: Ints, stop: Ints) -> Segments:
         """Pieces of runs: piece i is samples ``start[i]`` to ``stop[i]`` (grid indices) of run ``runs[i]``; empty ones vanish."""
+        same = len(runs) == len(self) and np.array_equal(stop, self.next) and np.array_equal(start, self.first)
+        if same and (runs[1:] > runs[:-1]).all():
+            return self
         lengths = stop - start
         if not (lengths > 0).all():
             keep = lengths > 0
@@ -236,9 +242,15 @@ class Segments:
 
     def split(self, index: Ints) -> tuple[Segments, Segments]:
         """Cut every run at the grid index given for it: (what lies before, the rest)."""
-        at = np.clip(index, self.first, self.next)
+        if (index >= self.next).all():  # most often: the mark has passed all that waited
+            return self, self._none()
+        at = np.minimum(np.maximum(index, self.first), self.next)
         runs = np.arange(len(self))
         return self.cut(runs, self.first, at), self.cut(runs, at, self.next)
+
+    def _none(self) -> Segments:
+        none = np.zeros(0, np.int64)
+        return Segments(none, none, np.zeros(1, np.int64), self.values[:0], self.base)
 
     @classmethod
     def of_samples(cls, slot: Ints, index: Ints, values: Values, base: Timebases) -> Segments:

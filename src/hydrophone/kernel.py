@@ -72,6 +72,11 @@ class Kernel:
         """The state by attribute name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, SlotArrays | Held)}
 
+    @property
+    def bytes_per_key(self) -> int:
+        """The most that a key takes, but for batches that are held until progress lets go of them."""
+        return sum(state.bytes_per_slot for state in self.states().values() if isinstance(state, SlotArrays))
+
     def compact(self) -> None:
         """Bring state that is about to be saved into the form that it would have after a restore."""
 

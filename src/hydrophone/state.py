@@ -7,6 +7,7 @@ Arrow table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -82,6 +83,17 @@ class SlotArrays:
     def holds(self, slots: int) -> Mask:
         """Which of the first `slots` slots have state."""
         return _padded(self.used, slots)
+
+    @property
+    def bytes_per_slot(self) -> int:
+        """Bytes that a slot takes, whether it is used or not.
+
+        Examples
+        --------
+        >>> SlotArrays(tail=Field(np.float64, 0, (31,)), due=Field(np.int64)).bytes_per_slot
+        257
+        """
+        return 1 + sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in self.arrays.values())
 
     @property
     def nbytes(self) -> int:
@@ -195,19 +207,16 @@ class Held(Generic[B]):
 
     def _mark(self, slots: Ints) -> None:
         if len(slots):
-            self._dirty.update(np.flatnonzero(_touched(slots, int(slots.max()) // BLOCK + 1)).tolist())
+            self._dirty.update(_touched(slots).tolist())
 
 
 @numba.njit(cache=True, nogil=True)
-def _touched(slots, blocks):  # type: ignore[no-untyped-def]
-    touched = np.zeros(blocks, np.bool_)
-    left = blocks
+def _touched(slots):  # type: ignore[no-untyped-def]
+    """The blocks of these slots."""
+    touched = np.zeros(slots.max() // BLOCK + 1, np.bool_)
     for slot in slots:
-        left -= not touched[slot // BLOCK]
         touched[slot // BLOCK] = True
-        if not left:
-            break
-    return touched
+    return np.flatnonzero(touched)
 
 
 State = SlotArrays | Held[Any]

@@ -314,6 +314,18 @@ class Timebases:
         """
         return cast("Ints", _grid_index(*self._rows(slot), t)[0])
 
+    def index_from_mark(self, slot: Ints, mark: int) -> Ints:
+        """Return `index_from` of one instant for all these slots; where they share a grid, it is found once.
+
+        Examples
+        --------
+        >>> Timebases.shared(Timebase.every("20ms")).index_from_mark(np.array([0, 5]), 40_000_000)
+        array([2, 2])
+        """
+        if len(self.num) == 1:
+            return np.full(len(slot), _grid_index(*self._rows(slot), int(mark))[0])
+        return self.index_from(slot, np.full(len(slot), mark))
+
     def index_at(self, slot: Ints, t: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the index of slot ``slot[i]`` whose instant is ``t[i]``, and whether there is one.
 

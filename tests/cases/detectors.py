@@ -22,9 +22,9 @@ from hydrophone.ops.arithmetic import Combine
 from hydrophone.ops.filters import Fir
 from hydrophone.ops.integrals import Integrate
 from hydrophone.ops.intervals import Above
-from hydrophone.ops.moving import Moving
 from hydrophone.ops.parts import Part
 from hydrophone.ops.peaks import FindPeaks
+from hydrophone.ops.rolling import Rolling
 from hydrophone.ops.shift import Shift
 from hydrophone.ops.snapshots import Snapshot
 from hydrophone.ops.triggers import Trigger, ZeroCrossings
@@ -239,14 +239,14 @@ CASES = [
     ),
     uniform(
         "zscore",
-        Moving,
+        Rolling,
         data.beats(257, lost=0.03),
         lambda x: x.zscore(5, ddof=1),
         lambda x: reference.full(x, 5, lambda w: (w[-1] - w.mean()) / w.std(ddof=1)),
     ),
     uniform(
         "normalise",
-        Moving,
+        Rolling,
         data.beats(257, lost=0.03, value=steps),
         lambda x: x.normalise(4),
         lambda x: reference.full(x, 4, lambda w: (w[-1] - w.min()) / (w.max() - w.min())),

@@ -1,4 +1,4 @@
-"""Cases of Moving, Hampel, Shift, Difference and Part."""
+"""Cases of Rolling at every sample, Hampel, Shift, Difference and Part."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 from tests import oracles_moving as reference
+from tests import oracles_windows
 from tests.cases import data
 from tests.cases.sampling import GRID_44K, _cd_audio, _vectors
 from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source
 from tests.cases.uniform import uniform
 
-from hydrophone.ops.moving import Moving
 from hydrophone.ops.parts import Part
 from hydrophone.ops.ranks import Hampel
+from hydrophone.ops.rolling import Rolling
 from hydrophone.ops.shift import Difference, Shift
 
 
@@ -24,7 +25,7 @@ def moving(how: str, source: Source, size: int, missing: str = "drop", *, name: 
     exact = how in ("min", "max") or (how == "sum" and name == "integers")
     return uniform(
         f"moving-{how}{'-' + name if name else ''}",
-        Moving,
+        Rolling,
         source,
         lambda x: getattr(x, f"moving_{how}")(size, missing=missing),
         lambda x: reference.moving(x, size, reference.HOW[how], missing),
@@ -33,9 +34,25 @@ def moving(how: str, source: Source, size: int, missing: str = "drop", *, name: 
     )
 
 
+def skipping(kind: str, source: Source, size: int, hop: int, how: reference.Whole) -> Case:
+    """Windows with holes in them, as far as their last beat has a sample."""
+    return uniform(
+        f"rolling-{kind}-skip",
+        Rolling,
+        source,
+        lambda x: x.rolling(kind, size, hop=hop, missing="skip"),
+        lambda x: {k: v for k, v in reference.moving(x, size, how, "skip").items() if (k + 1 - size) % hop == 0},
+        tolerance=1e-11,
+    )
+
+
 def plateaus(n: int, rng: np.random.Generator) -> np.ndarray:
     """Few different values, so that windows hold equal ones; zeros of both signs."""
     return rng.choice([-1.0, -0.0, 0.0, 2.0], n)
+
+
+def steps(n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(-3, 4, n).astype(float)
 
 
 def spikes(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -74,9 +91,13 @@ CASES = [
     moving("median", data.beats(205, value=plateaus), 4, "skip"),
     moving("median", data.beats(202, value=data.rough), 5, name="rough"),
     moving("median", data.empty(data.beats(202)), 5, name="empty"),
+    skipping("sum", data.beats(202, value=data.rough), 5, 2, reference.HOW["sum"]),
+    skipping("median", data.beats(205, value=plateaus), 4, 3, reference.HOW["median"]),
+    skipping("kurtosis", data.beats(215, value=steps), 5, 1, oracles_windows.AGGREGATES["kurtosis"]),
+    skipping("crest", data.beats(214), 6, 8, oracles_windows.AGGREGATES["crest"]),
     uniform(
         "moving-std-ddof",
-        Moving,
+        Rolling,
         data.beats(209),
         lambda x: x.moving_std("40ns", ddof=1, missing="skip"),
         lambda x: reference.moving(x, 4, reference.std1, "skip"),

@@ -70,7 +70,7 @@ def owners(batch: Batch) -> Ints:
 def owned(batch: Batch, start: int, stop: int) -> Batch:
     """The part of a batch whose owner instants lie in ``[start, stop)``."""
     if isinstance(batch, Segments):
-        low, high = (batch.base.index_from(batch.slot, np.full(len(batch), t)) for t in (start, stop))
+        low, high = (batch.base.index_from_mark(batch.slot, t) for t in (start, stop))
         return batch.split(high)[0].split(_aligned(batch, low, high))[1] if len(batch) else batch
     at = owners(batch)
     keep = (at >= start) & (at < stop)

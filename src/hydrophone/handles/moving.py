@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from hydrophone.handles.lengths import samples
 from hydrophone.handles.query import Query
-from hydrophone.ops.moving import Moving
 from hydrophone.ops.ranks import Hampel
+from hydrophone.ops.rolling import Rolling
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -17,12 +17,12 @@ class MovingAggregates(Query):
     """Methods of `UniformSignal`. Sizes are in samples, or durations that are whole multiples of the period."""
 
     def moving(self, how: str, size: int | str, *, ddof: int = 0, missing: str = "drop") -> UniformSignal:
-        """An aggregate of the last `size` samples; `how` is sum, mean, min, max, std, energy, rms or median.
+        """An aggregate of the last `size` samples at every sample: `rolling` with a hop of 1.
 
         ``missing="drop"`` gives nothing until all of them are there, ``"skip"`` aggregates those that are.
         """
         count = samples(size, self.node.type, f"moving_{how}: size")
-        return self._then(Moving, how=how, size=count, ddof=ddof, missing=missing)
+        return self._then(Rolling, kind=how, size=count, ddof=ddof, missing=missing)
 
     def moving_sum(self, size: int | str, *, missing: str = "drop") -> UniformSignal:
         """The sum of the last `size` samples."""

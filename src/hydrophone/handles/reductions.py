@@ -31,7 +31,8 @@ class Reductions(Query):
     def statistic(self, kind: str, *, at: str = "end") -> UniformSignal:
         """One number per window, by its name.
 
-        ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"energy"``, ``"power"``, ``"rms"``, ``"std"``, ``"kurtosis"`` or ``"crest"``.
+        ``"sum"``, ``"mean"``, ``"median"``, ``"min"``, ``"max"``, ``"energy"``, ``"power"``, ``"rms"``, ``"std"``, ``"kurtosis"`` or
+        ``"crest"``.
         """
         below = self.node
         if isinstance(below, Window) and below.missing is Missing.DROP:
@@ -107,15 +108,15 @@ class Rollings(Query):
     ) -> UniformSignal:
         """An aggregate of windows by its name; ``rms(...)`` and its kin are short for it.
 
-        Channels are aggregated each by itself. With ``missing="zero"`` a hole counts as zeros, as in `window`.
+        Channels are aggregated each by itself. ``missing="drop"`` gives nothing where a sample is missing, ``"skip"`` aggregates
+        those that are there, and with ``"zero"`` a hole counts as zeros, as in `window`.
         """
         span = self._samples(size, "size", kind)  # type: ignore[attr-defined]
         step = span if hop is None else self._samples(hop, "hop", kind)  # type: ignore[attr-defined]
-        policy = Missing.of(missing, kind, (Missing.DROP, Missing.ZERO))
-        if policy is Missing.ZERO:
-            cut: Reductions = self._then(Window, size=span, hop=step, missing=policy)
+        if missing == "zero":
+            cut: Reductions = self._then(Window, size=span, hop=step, missing=Missing.ZERO)
             return cut.statistic(kind, at=at)
-        return self._then(Rolling, kind=kind, size=span, hop=step, at=at)
+        return self._then(Rolling, kind=kind, size=span, hop=step, at=at, missing=missing)
 
     def sum(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
         """Sum of the last `size` samples."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydrophone.engine import local
 from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.handles.delays import Delays
 from hydrophone.handles.detectors import Detectors
 from hydrophone.handles.own import OwnFilters
 from hydrophone.handles.rates import Rates
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 class UniformSignal(
     Detectors,
+    Delays,
     OwnFilters,
     Rollings,
     Spectra,

@@ -78,7 +78,7 @@ class FirAheadKernel(Kernel):
             return (), mark
         if mark == MAX_TIME:
             return self._known(held, held.next), mark
-        out = self._known(held, held.base.index_from(held.slot, np.full(len(held), mark)) - len(self.taps) + 1)
+        out = self._known(held, held.base.index_from_mark(held.slot, mark) - len(self.taps) + 1)
         rest = self.waiting.all()
         return out, mark if rest is None else min(mark, int(rest.base.instant(rest.slot, rest.first).min()))
 

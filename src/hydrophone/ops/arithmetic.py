@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hydrophone.batch import Batch, Mask, Segments, merge_bases
+from hydrophone.batch import AT_ONCE, Batch, Ints, Mask, Segments, merge_bases
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.ops.calls import as_tried, guarded, name_of
@@ -86,7 +87,7 @@ class CombineKernel(Kernel):
             return ()
         self.seen.reserve(len(self.keys))
         name = "right" if port else "left"
-        np.maximum.at(self.seen[name], batch.slot, batch.next)
+        self.seen[name][batch.slot] = batch.next  # in order: of several runs of a slot the last counts
         self.seen.touch(batch.slot)
         (self.right if port else self.left).add(batch)
         return self._match()
@@ -101,12 +102,20 @@ class CombineKernel(Kernel):
         self._drop(a, b, self.seen["right"][a.slot], self.seen["left"][b.slot])
         if not len(i):  # a function of the user's need not know what to do with nothing
             return ()
-        x, y = a.cut(i, start, stop), b.cut(j, start, stop)
-        xs, ys = x.values, y.values
-        if xs.ndim != ys.ndim and self.broadcast:
-            xs, ys = (v if v.ndim == 2 else v[:, None] for v in (xs, ys))
-        with np.errstate(all="ignore"):
-            return (x.with_values(self.operation(xs, ys)),)
+        return self._combined(a, b, i, j, start, stop)
+
+    def _combined(self, a: Segments, b: Segments, i: Ints, j: Ints, start: Ints, stop: Ints) -> Iterator[Segments]:
+        """Some runs at a time, so that what follows finds the results in the cache, and they need no fresh memory."""
+        until = np.cumsum(stop - start)
+        cuts = np.searchsorted(until, np.arange(AT_ONCE, until[-1], AT_ONCE), "right")
+        for piece in itertools.pairwise(np.unique([0, *cuts, len(i)]).tolist()):
+            some = slice(*piece)
+            x, y = a.cut(i[some], start[some], stop[some]), b.cut(j[some], start[some], stop[some])
+            xs, ys = x.values, y.values
+            if xs.ndim != ys.ndim and self.broadcast:
+                xs, ys = (v if v.ndim == 2 else v[:, None] for v in (xs, ys))
+            with np.errstate(all="ignore"):
+                yield x.with_values(self.operation(xs, ys))
 
     def _drop(self, a: Segments, b: Segments, below_a: Any, below_b: Any) -> None:
         """Forget samples whose partner has come or cannot come any more."""
@@ -118,7 +127,7 @@ class CombineKernel(Kernel):
         for held, mark in ((self.left, marks[1]), (self.right, marks[0])):
             batch = held.all()
             if batch is not None:
-                below = batch.base.index_from(batch.slot, np.full(len(batch), mark))
+                below = batch.base.index_from_mark(batch.slot, mark)
                 held.replace(batch.split(below)[1] if mark < MAX_TIME else None, batch.slot[batch.first < below])
         return (), min(marks)
 

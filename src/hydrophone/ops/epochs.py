@@ -128,6 +128,6 @@ class EpochsKernel(Kernel):
             self.samples.replace(None, held.slot)
             return
         # An event that is not taken yet ends at or after the mark; before any mark that is below all numbers.
-        known = np.maximum(held.base.index_from(held.slot, np.full(len(held), mark)), held.first)
+        known = np.maximum(held.base.index_from_mark(held.slot, mark), held.first)
         need = known - self.before - self.after
         self.samples.replace(held.split(need)[1], held.slot[held.first < need])

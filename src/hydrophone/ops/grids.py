@@ -40,6 +40,11 @@ class Grids(SlotArrays):
                 self.touch(batch.slot)
 
     @property
+    def bytes_per_slot(self) -> int:
+        """Nothing where the plan knows one grid for all."""
+        return 0 if self._shared is not None else super().bytes_per_slot
+
+    @property
     def base(self) -> Timebases:
         """The table of all slots."""
         return self._shared or Timebases(self["num"], self["den"], self["origin"])

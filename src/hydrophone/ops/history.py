@@ -88,17 +88,13 @@ class History(SlotArrays):
     def seams(self, x: Segments, slots: int) -> Seams:
         """As `extend`, without a copy of the samples that have enough others before them in their own run."""
         self.reserve(slots)
-        heads = np.minimum(x.lengths, self.size)
-        at = np.cumsum(heads + self.size) - heads
-        seen = np.empty(len(x), np.int64)
-        values = np.empty((int((heads + self.size).sum()), *x.values.shape[1:]), self.dtype)
         width = x.values.shape[1] if x.values.ndim > 1 else 1
-        flat, tail = values.reshape(len(values), width), self["tail"].reshape(len(self), self.size, width)
+        tail = self["tail"].reshape(len(self), self.size, width)
         fresh = np.ascontiguousarray(x.values).reshape(len(x.values), width)
         zero = self.missing is Missing.ZERO
-        _sew(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], zero, at, seen, flat)
+        values, at, heads, seen = _sew(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], zero)
         self.touch(x.slot)
-        return Seams(values, at, heads, seen)
+        return Seams(values.reshape(-1, *x.values.shape[1:]), at, heads, seen)
 
     def idle(self, grids: Grids, slots: int, mark: int) -> Mask:
         """Keys whose history can no longer show in any output."""
@@ -155,27 +151,21 @@ def _fill(
 
 
 @numba.njit(cache=True, nogil=True)
-def _sew(
-    slot: Any,
-    first: Any,
-    offsets: Any,
-    x: Any,
-    tail: Any,
-    due: Any,
-    known: Any,
-    zero: bool,
-    at: Any,
-    seen: Any,
-    out: Any,
-) -> None:
+def _sew(slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, zero: bool) -> Any:
     """Run by run: the tail of the key with zeros for a hole, then the begin of the run; and the new tail."""
-    size = tail.shape[1]
-    for run in range(len(slot)):
+    runs, size, room = len(slot), tail.shape[1], 0
+    at, heads, seen = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty(runs, np.int64)
+    for run in range(runs):
+        heads[run] = min(offsets[run + 1] - offsets[run], size)
+        at[run] = room + size
+        room += size + heads[run]
+    out = np.empty((room, tail.shape[2]), tail.dtype)
+    for run in range(runs):
         s, begin, end, here = slot[run], offsets[run], offsets[run + 1], at[run]
         gap = 0 if due[s] == MIN_TIME else first[run] - due[s]
         pad = min(gap, size) if zero else (size if gap > 0 else 0)
         seen[run] = known[s] if gap == 0 else 0
-        head = min(end - begin, size)
+        head = heads[run]
         out[here - size : here - pad] = tail[s, pad:]
         out[here - pad : here] = 0
         out[here : here + head] = x[begin : begin + head]
@@ -185,3 +175,4 @@ def _sew(
             tail[s] = out[here + head - size : here + head]
         due[s] = first[run] + end - begin
         known[s] = min(seen[run] + end - begin, size)
+    return out, at, heads, seen

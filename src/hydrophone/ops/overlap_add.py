@@ -85,7 +85,7 @@ class OverlapAddKernel(Kernel):
             return (), self._bound(mark, self.kind.timebase)
         base, after = self.grids.base, self.sums["last"][slot] + 1
         # A window that ends a whole length later covers nothing of what is owed: no need to look (or overflow) further.
-        next_end = self._grid(np.clip(base.index_from(slot, np.full(len(slot), mark)), after, after + self.length))
+        next_end = self._grid(np.clip(base.index_from_mark(slot, mark), after, after + self.length))
         start, stop = self.sums["owed"][slot], np.minimum(next_end - self.length + 1, after)
         ripe = start < stop
         slot, start, stop, first = slot[ripe], start[ripe], stop[ripe], (after - self.length)[ripe]

@@ -109,11 +109,13 @@ class PlaceSamples(Kernel):
         if held is None:
             return (), marks[0]
         self._refuse_overlap(held)
-        ripe, rest = held.split(held.base.index_from(held.slot, np.full(len(held), marks[0])))
+        ripe, rest = held.split(held.base.index_from_mark(held.slot, marks[0]))
         self.waiting.replace(rest, ripe.slot)
         return ((ripe,) if len(ripe) else ()), marks[0]
 
     def _refuse_overlap(self, held: Segments) -> None:
+        if len(held) < 2:
+            return
         clash = np.flatnonzero((held.slot[1:] == held.slot[:-1]) & (held.first[1:] < held.next[:-1]))
         if len(clash):
             at = clash[:1] + 1

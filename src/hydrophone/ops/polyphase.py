@@ -123,7 +123,7 @@ class ResamplePolyKernel(Kernel):
         newest = held.next[last][np.cumsum(last) - last]
         # Samples of a key come in order. Beyond the reach of the filter it does not matter how far the mark has come.
         most = newest + 2 * (self.half // self.up) + self.down // self.up + 8
-        return np.clip(held.base.index_from(held.slot, np.full(len(held), mark)), newest, most)
+        return np.clip(held.base.index_from_mark(held.slot, mark), newest, most)
 
     def _ready(self, known: Ints) -> Ints:
         """The first new sample that needs one at or after an index."""

@@ -18,7 +18,7 @@ from hydrophone.ops.sampling import Fill, Hold, Linear, SampleKernel, check_fill
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType
-from hydrophone.time import add_time
+from hydrophone.time import MAX_TIME, MIN_TIME
 from hydrophone.timebase import Timebase
 
 _LEFT, _LINE, _NUMBER = 0, 1, 2
@@ -85,48 +85,103 @@ class ResampleKernel(SampleKernel):
         return (self._filled(points, value, self.fill),)
 
     def _walked(self, x: Segments, value: Values, fill: Fill) -> Segments:
-        start, last = x.base.instant(x.slot, x.first), x.base.instant(x.slot, x.next - 1)
-        inside, after = self.base.index_from(x.slot, start), self.base.index_from(x.slot, add_time(last, 1))
-        ends = Events(x.slot, last, None, bare(len(x)))
-        final = value[x.offsets[1:] - 1]
-        ref, left, owed = self._before(ends, final)
-        before = self._owed_before(x.slot, start, ref, owed, inside, fill)
-        counts = np.stack([before, after - inside], axis=1).reshape(-1)
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        out = np.empty((int(offsets[-1]), *value.shape[1:]), self.out.dtype)
+        self.past.reserve(len(self.keys))
         width = value.shape[1] if value.ndim > 1 else 1
-        step = int(self.base.num[0] // self.base.den[0])
-        num, den, origin = (np.ascontiguousarray(a) for a in x.base.rows(x.slot))
+        samples = np.ascontiguousarray(value).reshape(-1, width)
+        past = self.past["time"], self.past["due"], self.past["value"].reshape(-1, width)
+        old = x.base.num, x.base.den, x.base.origin
+        new = int(self.base.num[0]), int(self.base.den[0]), int(self.base.origin[0])
+        spans = _spans(x.slot, x.first, x.offsets, samples, *old, *past, self.gap, fill.waits, *new)
+        self.past.touch(x.slot)
+        slot, first, offsets, *places = spans
+        out = np.empty((int(offsets[-1]), *value.shape[1:]), self.out.dtype)
         number = np.full(1, fill.value if isinstance(fill, Constant) else 0).astype(self.out.dtype)
-        _walk(
-            np.ascontiguousarray(value).reshape(-1, width),
-            x.offsets,
-            x.first,
-            *(num, den, origin),
-            start,
-            left.reshape(-1, width),
-            ref,
-            owed,
-            before,
-            inside,
-            after,
-            *(int(self.base.num[0]), int(self.base.den[0]), int(self.base.origin[0])),
-            _LINE if isinstance(fill, Linear) else _NUMBER if isinstance(fill, Constant) else _LEFT,
-            number,
-            int((x.base.num // x.base.den // step).max()),
-            out.reshape(-1, width),
-        )
-        self._remember(ends, final, after)
-        there = counts > 0
-        slot, first = np.repeat(x.slot, 2)[there], np.stack([owed, inside], axis=1).reshape(-1)[there]
-        return Segments(slot, first, np.append(offsets[:-1][there], offsets[-1]), out, self.base).joined()
+        mode = _LINE if isinstance(fill, Linear) else _NUMBER if isinstance(fill, Constant) else _LEFT
+        most = int((x.base.num // x.base.den // (new[0] // new[1])).max())
+        given = samples, x.slot, x.first, x.offsets, *old, *places, *new
+        _walk(*(*given, mode, number, most, out.reshape(-1, width)))
+        return Segments(slot, first, offsets, out, self.base)
+
+
+@numba.njit(cache=True, nogil=True)
+def _instant(k: int, num: int, den: int, origin: int) -> int:
+    """The instant of a sample, and (below) the first sample at or after an instant: as `Timebase`, with few divisions."""
+    if den == 1:
+        return k * num + origin
+    whole = k // den
+    return whole * num + (k - whole * den) * num // den + origin
+
+
+@numba.njit(cache=True, nogil=True)
+def _index_from(t: int, num: int, den: int, origin: int) -> int:
+    elapsed = t - origin
+    if den == 1:
+        return -(-elapsed // num)
+    whole = elapsed // num
+    return whole * den - (-((elapsed - whole * num) * den) // num)
+
+
+@numba.njit(cache=True, nogil=True)
+def _spans(
+    slot: Any,
+    first: Any,
+    offsets: Any,
+    x: Any,
+    num: Any,
+    den: Any,
+    origin: Any,
+    past_time: Any,
+    past_due: Any,
+    past_value: Any,
+    gap: int,
+    waits: bool,
+    beat_num: int,
+    beat_den: int,
+    beat_origin: int,
+) -> Any:
+    """The runs of beats that come out; and for every run of samples its start, the reference point before it, and its beats.
+
+    The last sample of every run is the reference point of what follows.
+    """
+    runs = len(slot)
+    out_slot, out_first = np.empty(2 * runs, np.int64), np.empty(2 * runs, np.int64)
+    out_offsets = np.zeros(2 * runs + 1, np.int64)
+    start, ref, left = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty((runs, x.shape[1]), x.dtype)
+    owed, before = np.empty(runs, np.int64), np.zeros(runs, np.int64)
+    inside, after = np.empty(runs, np.int64), np.empty(runs, np.int64)
+    made, room = 0, 0
+    for run in range(runs):
+        s, row = slot[run], 0 if len(num) == 1 else slot[run]
+        start[run] = _instant(first[run], num[row], den[row], origin[row])
+        last = _instant(first[run] + offsets[run + 1] - offsets[run] - 1, num[row], den[row], origin[row])
+        inside[run] = _index_from(start[run], beat_num, beat_den, beat_origin)
+        after[run] = _index_from(last + 1, beat_num, beat_den, beat_origin)
+        ref[run], left[run], owed[run] = past_time[s], past_value[s], past_due[s]
+        if ref[run] > MIN_TIME:
+            owed[run] = max(owed[run], _index_from(ref[run] + 1, beat_num, beat_den, beat_origin))
+            end = ref[run] + gap if ref[run] < MAX_TIME - gap else MAX_TIME
+            until = inside[run]
+            if end < start[run]:  # too far from the run: a fill that waits gives nothing, others go on for the gap
+                until = owed[run] if waits else min(until, _index_from(end + 1, beat_num, beat_den, beat_origin))
+            before[run] = max(until - owed[run], 0)
+        for f, count in ((owed[run], before[run]), (inside[run], after[run] - inside[run])):
+            if count > 0:
+                if made == 0 or out_slot[made - 1] != s or out_first[made - 1] + room - out_offsets[made - 1] != f:
+                    out_slot[made], out_first[made], out_offsets[made] = s, f, room
+                    made += 1
+                room += count
+        past_time[s], past_due[s], past_value[s] = last, after[run], x[offsets[run + 1] - 1]
+    out_offsets[made] = room
+    out = out_slot[:made], out_first[:made], out_offsets[: made + 1]
+    return (*out, start, left, ref, owed, before, inside, after)
 
 
 @numba.njit(cache=True, nogil=True)
 def _walk(
     x: Any,
-    offsets: Any,
+    slot: Any,
     first: Any,
+    offsets: Any,
     num: Any,
     den: Any,
     origin: Any,
@@ -150,10 +205,9 @@ def _walk(
     step, carry = beat_num // beat_den, beat_num % beat_den
     shares = np.empty(most)
     for run in range(len(start)):
-        begin, end, k = offsets[run], offsets[run + 1], owed[run]
-        whole = k // beat_den
-        rest = (k - whole * beat_den) * beat_num
-        beat, part = whole * beat_num + rest // beat_den + beat_origin, rest % beat_den
+        begin, end = offsets[run], offsets[run + 1]
+        beat = _instant(owed[run], beat_num, beat_den, beat_origin)
+        part = owed[run] % beat_den * beat_num % beat_den if carry else 0
         for _ in range(before[run]):
             share = (beat - ref[run]) / (start[run] - ref[run])
             for c in range(width):
@@ -161,13 +215,12 @@ def _walk(
             n, beat, part = n + 1, beat + step, part + carry
             if part >= beat_den:
                 beat, part = beat + 1, part - beat_den
-        k = inside[run]
-        whole = k // beat_den
-        rest = (k - whole * beat_den) * beat_num
-        beat, part = whole * beat_num + rest // beat_den + beat_origin, rest % beat_den
-        stop = n + after[run] - k
-        hop, more, modulo = num[run] // den[run], num[run] % den[run], den[run]
-        old = ((first[run] % modulo) * num[run]) % modulo
+        beat = _instant(inside[run], beat_num, beat_den, beat_origin)
+        part = inside[run] % beat_den * beat_num % beat_den if carry else 0
+        stop = n + after[run] - inside[run]
+        row = 0 if len(num) == 1 else slot[run]
+        hop, more, modulo = num[row] // den[row], num[row] % den[row], den[row]
+        old = first[run] % modulo * num[row] % modulo if more else 0
         here = start[run]
         if carry == 0 and more == 0 and hop % step == 0:
             # Equally many beats for every sample, at the same places: divide once.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -16,16 +15,16 @@ from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
+from hydrophone.ops.moving import Spans
 from hydrophone.ops.reduce import Label, ReduceKernel, check_at
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType
-from hydrophone.runs import ranges
 
 Array = npt.NDArray[Any]
 
-KINDS = ("sum", "mean", "min", "max", "energy", "power", "rms", "std", "kurtosis", "crest")
-_REAL = ("min", "max", "std", "kurtosis", "crest")
+KINDS = ("sum", "mean", "min", "max", "energy", "power", "rms", "std", "kurtosis", "crest", "median")
+_REAL = ("min", "max", "std", "kurtosis", "crest", "median")
 _KEEP = ("min", "max")
 
 
@@ -40,10 +39,12 @@ def aggregate_dtype(kind: str, x: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
-def check_kind(what: str, kind: str) -> None:
+def check_kind(what: str, kind: str, ddof: int = 0) -> None:
     """A user's word for an aggregate."""
     if kind not in KINDS:
         raise ParameterError(f"{what}: no aggregate {kind!r}; there are: {', '.join(KINDS)}")
+    if ddof and kind != "std":
+        raise ParameterError(f"{kind}: ddof is for std alone, got {ddof}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,26 +52,30 @@ class Rolling(Node):
     """An aggregate of the last `size` samples, every `hop` samples.
 
     Reference: NumPy's function of that name over ``sliding_window_view(x, size)[::hop]``; ``energy`` is ``sum(abs(x)**2)``, ``power``
-    its mean, ``rms`` the root of that, ``crest`` ``max(abs(x)) / rms``, ``std`` that of the population, ``kurtosis``
+    its mean, ``rms`` the root of that, ``crest`` ``max(abs(x)) / rms``, ``std`` that of the population (or with `ddof`), ``kurtosis``
     ``scipy.stats.kurtosis`` (the excess, NaN where all samples are equal).
 
-    Start and gap: no value for a window that lacks a sample. End: nothing follows the last whole window. A NaN leaves with its window.
+    Start and gap: ``drop`` gives no value for a window that lacks a sample; ``skip`` aggregates those that are there, as pandas'
+    ``rolling(size, min_periods=1)`` over all beats, at beats with a sample. End: nothing follows the last sample.
+    NaN: as NumPy, a window that holds one gives NaN, and no other window does.
 
-    Nothing is ever subtracted: a window is the end of one block of `size` samples and the beginning of the next, and
-    both are aggregated once for all windows. So the cost per sample does not grow with ``size / hop``, and no error stays behind.
+    Nothing is ever subtracted (see `hydrophone.ops.moving`): a sample costs the same for any size, and no error stays behind.
+    State: the last ``size - 1`` samples of a key, and 16 bytes; ``skip`` keeps as many bytes more, and 16.
     """
 
     kind: str
     size: int
-    hop: int
+    hop: int = 1
     at: str = "end"
+    ddof: int = 0
+    missing: str = "drop"
 
     needs = Order.INDEX
     gives = Order.INDEX
 
     def check(self) -> None:
         """An aggregate, and at least one sample."""
-        check_kind("rolling", self.kind)
+        check_kind("rolling", self.kind, self.ddof)
         check_at(self.kind, self.at)
         if self.size < 1:
             raise ParameterError(f"{self.kind}: size must be at least 1 sample, got {self.size}")
@@ -79,6 +84,10 @@ class Rolling(Node):
                 f"{self.kind}: hop must be at least 1 sample, got {self.hop}",
                 hint="hop=size makes windows that do not overlap",
             )
+        if not 0 <= self.ddof < self.size:
+            raise ParameterError(f"{self.kind}: ddof must be at least 0 and below the size, got {self.ddof}")
+        if self.missing not in ("drop", "skip"):
+            raise ParameterError(f"{self.kind}: missing must be one of 'drop', 'skip', got {self.missing!r}")
 
     def output_type(self, x: UniformType) -> UniformType:
         """One value per hop; every channel by itself."""
@@ -99,14 +108,16 @@ class Rolling(Node):
 
 
 class RollingKernel(Kernel):
-    """The last ``size - 1`` samples of every key; blocks lie on the absolute grid, so that no cut can change a bit."""
+    """The last ``size - 1`` samples of every key; with ``skip`` also which of them are there."""
 
     def __init__(self, node: Rolling, kind: UniformType) -> None:
-        self.kind, self.size, self.hop, self.timebase = node.kind, node.size, node.hop, kind.timebase
-        self.dtype = aggregate_dtype(node.kind, kind.dtype)
+        self.node, self.timebase = node, kind.timebase
+        self.dtype, self.skip = aggregate_dtype(node.kind, kind.dtype), node.missing == "skip"
         self.label = Label(node.size, node.hop, node.at)
         self.grids = Grids(kind.timebase)
-        self.history = History(node.size - 1, kind.dtype, kind.channels, Missing.DROP)
+        missing = Missing.ZERO if self.skip else Missing.DROP
+        self.history = History(node.size - 1, kind.dtype, kind.channels, missing)
+        self.there = History(node.size - 1 if self.skip else 0, np.dtype(np.int8), 0, missing)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """All windows that end inside the runs of the batch."""
@@ -115,35 +126,35 @@ class RollingKernel(Kernel):
             return ()
         self.grids.learn(batch, len(self.keys))
         wide = self.history.extend(batch, len(self.keys))
-        start = batch.first - wide.seen  # the first window that may begin, on the grid of the hops
-        start = np.maximum(start, batch.first - self.size + 1)
-        start += -start % self.hop
-        counts = np.maximum(-((start + self.size - 1 - batch.next) // self.hop), 0)
-        if not counts.any():
+        there = np.ones(len(batch.values if self.skip else wide.values), np.int8)
+        if self.skip:
+            there = self.there.extend(batch.with_values(there), len(self.keys)).values
+        size, hop = self.node.size, self.node.hop
+        last = batch.first if self.skip else batch.first + size - 1 - wide.seen
+        last = last + (size - 1 - last) % hop  # windows begin on the grid of the hops
+        counts = np.maximum(-((last - batch.next) // hop), 0)
+        given = np.flatnonzero(counts)
+        if not len(given):
             return ()
-        places = wide.at - batch.first
-        values = wide.values.reshape(len(wide.values), -1)
-        columns = [
-            self._column(np.ascontiguousarray(values[:, c]), start, counts, places) for c in range(values.shape[1])
-        ]
-        out = columns[0] if batch.values.ndim == 1 else np.stack(columns, axis=1)
-        last = ranges(start, counts)  # counts of hops, scaled below
-        which = np.repeat(np.arange(len(batch)), counts)
-        last = start[which] + (last - start[which]) * self.hop + self.size - 1
+        last, counts = last[given], counts[given]
+        spans = Spans(there, (wide.at - batch.first)[given], last, counts, size, hop)
+        out = self._aggregated(wide.values.reshape(len(wide.values), -1), spans)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        values = out.reshape(-1, *batch.values.shape[1:])
         base = self.label.regrid.bases(batch.base)
-        return (Segments.of_samples(batch.slot[which], self.label.index(last), out, base),)
+        return (Segments(batch.slot[given], self.label.index(last), offsets, values, base).joined(),)
 
-    def _column(self, x: Array, start: Array, counts: Array, places: Array) -> Array:
-        where = start, counts, places, self.size, self.hop
+    def _aggregated(self, x: Array, spans: Spans) -> Array:
+        kind = self.node.kind
         with np.errstate(all="ignore"):
-            return finish(
-                self.kind,
-                self.size,
-                lambda v: _sums(v, *where),
-                lambda v: _blocks(v, *where, 1 if self.kind == "min" else 2),
-                lambda v: _moments(v, *where),
-                x,
-            ).astype(self.dtype, copy=False)
+            if kind == "median":
+                return spans.medians(x)
+            numbers = spans.numbers() if self.skip else self.node.size
+            if kind == "std":
+                freedom = numbers - self.node.ddof
+                return np.sqrt(np.where(freedom > 0, spans.spreads(x) / freedom, np.nan))
+            ways = spans.sums, lambda v: spans.extremes(v, kind != "min"), spans.moments
+            return finish(kind, numbers, *ways, x).astype(self.dtype, copy=False)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """Nothing waits."""
@@ -156,7 +167,7 @@ class RollingKernel(Kernel):
 
 def finish(
     kind: str,
-    size: int,
+    size: Any,
     total: Callable[[Array], Array],
     extreme: Callable[[Array], Array],
     moments: Callable[[Array], Array],
@@ -191,111 +202,6 @@ def _squares(x: Array) -> Array:
     return np.square(x.astype(np.float64, copy=False))
 
 
-def _sums(x: Array, *where: Any) -> Array:
-    if x.dtype.kind != "c":
-        return np.asarray(_blocks(*(x, *where, 0)))
-    return np.asarray(_blocks(*(x.real.copy(), *where, 0)) + 1j * _blocks(*(x.imag.copy(), *where, 0)))
-
-
-@numba.njit(cache=True, nogil=True)
-def _join(a: Any, b: Any, operation: int) -> Any:
-    if operation == 0:
-        return a + b
-    if a != a or b != b:
-        return a + b  # NaN
-    if operation == 1:
-        return b if b < a else a
-    return b if b > a else a
-
-
-@numba.njit(cache=True, nogil=True)
-def _blocks(x: Any, start: Any, counts: Any, places: Any, size: int, hop: int, operation: int) -> Any:
-    """Windows from ``start, start + hop, …`` of every run; the sample of index k lies at ``places + k``.
-
-    Each is the rest of the block in which it begins, joined with the beginning of the next block.
-    """
-    out = np.empty(counts.sum(), x.dtype)
-    rest = np.empty(size, x.dtype)
-    n = 0
-    for run in range(len(start)):
-        at, left = start[run], counts[run]
-        while left > 0:
-            begin = at - at % size
-            stop = begin + size
-            base = places[run]
-            rest[size - 1] = x[base + stop - 1]
-            for k in range(stop - 2, at - 1, -1):
-                rest[k - begin] = _join(x[base + k], rest[k - begin + 1], operation)
-            if at == begin:
-                out[n] = rest[0]
-                n, left, at = n + 1, left - 1, at + hop
-            if left == 0 or at >= stop:
-                continue
-            k = stop
-            ahead = x[base + k]
-            while left > 0 and at < stop:
-                while k < at + size - 1:
-                    k += 1
-                    ahead = _join(ahead, x[base + k], operation)
-                out[n] = _join(rest[at - begin], ahead, operation)
-                n, left, at = n + 1, left - 1, at + hop
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def _merge(na: int, a: Any, nb: int, b: Any, out: Any) -> None:
-    """Moments of two sets together (mean, and sums of powers of the distance from it), after Pebay (2008)."""
-    n = na + nb
-    d = b[0] - a[0]
-    ra, rb = na / n, nb / n
-    m2 = a[1] + b[1] + d * d * na * rb
-    m3 = a[2] + b[2] + d * d * d * na * rb * (ra - rb) + 3 * d * (ra * b[1] - rb * a[1])
-    m4 = (
-        a[3]
-        + b[3]
-        + d * d * d * d * na * rb * (ra * ra - ra * rb + rb * rb)
-        + 6 * d * d * (ra * ra * b[1] + rb * rb * a[1])
-        + 4 * d * (ra * b[2] - rb * a[2])
-    )
-    out[0], out[1], out[2], out[3] = a[0] + d * rb, m2, m3, m4
-
-
-@numba.njit(cache=True, nogil=True)
-def _moments(x: Any, start: Any, counts: Any, places: Any, size: int, hop: int) -> Any:
-    """As `_blocks`, with the four moments of `_merge`."""
-    out = np.empty((4, counts.sum()))
-    rest, ahead, one, both = np.zeros((size, 4)), np.zeros(4), np.zeros(4), np.zeros(4)
-    n = 0
-    for run in range(len(start)):
-        at, left = start[run], counts[run]
-        while left > 0:
-            begin = at - at % size
-            stop = begin + size
-            base = places[run]
-            rest[size - 1] = 0.0
-            rest[size - 1, 0] = x[base + stop - 1]
-            for k in range(stop - 2, at - 1, -1):
-                one[0] = x[base + k]
-                _merge(1, one, stop - 1 - k, rest[k - begin + 1], rest[k - begin])
-            if at == begin:
-                out[:, n] = rest[0]
-                n, left, at = n + 1, left - 1, at + hop
-            if left == 0 or at >= stop:
-                continue
-            k = stop
-            ahead[:] = 0.0
-            ahead[0] = x[base + k]
-            while left > 0 and at < stop:
-                while k < at + size - 1:
-                    k += 1
-                    one[0] = x[base + k]
-                    _merge(k - stop, ahead, 1, one, ahead)
-                _merge(stop - at, rest[at - begin], k - stop + 1, ahead, both)
-                out[:, n] = both
-                n, left, at = n + 1, left - 1, at + hop
-    return out
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Statistic(Node):
     """An aggregate of the values of every window (of any array, such as a spectrum); see `Rolling` for what each means."""
@@ -328,6 +234,8 @@ class Statistic(Node):
     def _of(self, windows: Array) -> Array:
         smallest = self.kind == "min"
         with np.errstate(all="ignore"):
+            if self.kind == "median":
+                return np.asarray(np.median(windows.astype(np.float64, copy=False), axis=1))
             return finish(
                 self.kind,
                 windows.shape[1],

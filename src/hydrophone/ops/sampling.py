@@ -323,7 +323,7 @@ class SampleKernel(Kernel):
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """A last value goes on up to the mark; other fills wait for the next event."""
         mark = marks[0]
-        if self.fill is None or not len(self.past):
+        if self.fill is None or not len(self.past) or (self.fill.waits and mark == MAX_TIME):
             return (), mark
         open_ = np.flatnonzero(self.past.used)
         ref = self.past["time"][open_]

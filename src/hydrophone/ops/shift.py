@@ -140,5 +140,8 @@ def keep_samples(x: Segments, keep: Mask) -> Segments:
     if keep.all():
         return x
     at = np.flatnonzero(keep)
-    run = np.repeat(np.arange(len(x)), np.diff(np.searchsorted(at, x.offsets)))
+    if len(at) < len(x):
+        run = np.searchsorted(x.offsets[1:], at, "right")
+    else:
+        run = np.repeat(np.arange(len(x)), np.diff(np.searchsorted(at, x.offsets)))
     return Segments.of_samples(x.slot[run], at + (x.first - x.offsets[:-1])[run], x.values[at], x.base)

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
+from hydrophone.batch import AT_ONCE, Batch, Ints, Mask, Segments, Windows
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
-from hydrophone.ops.windows import AT_ONCE
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType

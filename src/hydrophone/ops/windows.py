@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
+from hydrophone.batch import AT_ONCE, Batch, Ints, Mask, Segments, Windows
 from hydrophone.errors import DataError, ParameterError, PlanError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.ops.calls import guarded, name_of
@@ -19,7 +20,6 @@ from hydrophone.ops.history import History
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType
-from hydrophone.runs import ranges
 from hydrophone.state import Field, SlotArrays
 from hydrophone.time import MIN_TIME
 from hydrophone.timebase import Timebases
@@ -73,8 +73,8 @@ class Window(Node):
         return WindowKernel(self.size, self.hop, self.missing, x)
 
 
-AT_ONCE = 1 << 19
-"""Values of all windows that are cut at a time: four megabytes of doubles, from which on NumPy asks for large pages."""
+FEW = 1 << 15
+"""Samples that are sooner copied behind the history of their keys than cut in two steps."""
 
 
 class WindowKernel(Kernel):
@@ -92,7 +92,8 @@ class WindowKernel(Kernel):
         if not len(batch):
             return ()
         self.grids.learn(batch, len(self.keys))
-        if self.missing is not Missing.ZERO and (batch.slot[1:] > batch.slot[:-1]).all():
+        large = len(batch.values) > FEW
+        if large and self.missing is not Missing.ZERO and (batch.slot[1:] > batch.slot[:-1]).all():
             return self._straight(batch)
         self.owed.reserve(len(self.keys))
         wide = self.history.extend(batch, len(self.keys))
@@ -138,7 +139,7 @@ class WindowKernel(Kernel):
             return (), marks[0]
         slot, base = np.flatnonzero(self.history.used), self.grids.base
         due = self.history["due"][slot]
-        stop = np.minimum(due + self.history.size, base.index_from(slot, np.full(len(slot), marks[0])))
+        stop = np.minimum(due + self.history.size, base.index_from_mark(slot, marks[0]))
         start = self._grid(np.maximum(due, self.owed["end"][slot]))
         ripe = start < stop
         slot, due, start, stop = slot[ripe], due[ripe], start[ripe], stop[ripe]
@@ -165,27 +166,48 @@ class WindowKernel(Kernel):
 
         A few at a time, so that what follows finds them in the cache, and overlap costs no memory.
         """
-        count = np.maximum(0, -((start - stop) // self.hop))
-        until, few = np.cumsum(count), max(1, AT_ONCE // self.size)
-        total = int(until[-1]) if len(until) else 0
-        for i in range(0, total, few):
-            end = min(i + few, total)
-            low, high = (int(np.searchsorted(until, k, "right")) for k in (i, end - 1))
-            share, skipped = count[low : high + 1].copy(), np.zeros(high + 1 - low, np.int64)
-            skipped[0] = i - until[low] + count[low]
-            share[0] -= skipped[0]
-            share[-1] -= until[high] - end
-            which = np.repeat(np.arange(low, high + 1), share)
-            last = start[which] + self.hop * ranges(skipped, share)
-            begin = at[which] + last - self.size + 1
-            yield Windows(slot[which], last, self._gathered(values, begin), base)
+        few, run, end = max(1, AT_ONCE // self.size), 0, int(start[0]) if len(start) else 0
+        while run < len(start):
+            some, last, begin, even, run, end = _next_windows(slot, start, stop, at, self.hop, few, run, end)
+            if len(some):
+                begin -= self.size - 1
+                yield Windows(some, last, self._gathered(values, begin, even), base)
 
-    def _gathered(self, values: npt.NDArray[Any], begin: Ints) -> npt.NDArray[Any]:
+    def _gathered(self, values: npt.NDArray[Any], begin: Ints, even: bool) -> npt.NDArray[Any]:
         """The windows that begin at these places; those that lie evenly are not copied."""
-        view = np.lib.stride_tricks.sliding_window_view(values, self.size)
-        if (begin[1:] - begin[:-1] == self.hop).all():
-            return view[begin[0] : begin[-1] + 1 : self.hop]
-        return view[begin]
+        if not even or not values.flags.c_contiguous:
+            return np.lib.stride_tricks.sliding_window_view(values, self.size)[begin]
+        step = values.strides[0]
+        view = np.ndarray((len(begin), self.size), values.dtype, values[begin[0] :], 0, (step * self.hop, step))
+        view.flags.writeable = False  # windows share samples
+        return view
+
+
+@numba.njit(cache=True, nogil=True)
+def _next_windows(slot: Any, start: Any, stop: Any, at: Any, hop: int, few: int, run: int, end: int) -> Any:
+    """At most `few` windows from the one of `run` that ends at `end`.
+
+    Their slots, the indices and places of their last samples, whether these places lie evenly, and where to go on.
+    """
+    total, r, e = 0, run, end
+    while r < len(start) and total < few:
+        total += max(0, -((e - stop[r]) // hop))
+        r += 1
+        e = start[r] if r < len(start) else 0
+    total = min(total, few)
+    slots, last, place = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    n, even = 0, True
+    while run < len(start):
+        while end < stop[run] and n < total:
+            slots[n], last[n], place[n] = slot[run], end, at[run] + end
+            even &= n == 0 or place[n] - place[n - 1] == hop
+            n, end = n + 1, end + hop
+        if end < stop[run]:
+            break
+        run += 1
+        if run < len(start):
+            end = start[run]
+    return slots, last, place, even, run, end
 
 
 def spectrum_dtype(values: np.dtype[Any]) -> np.dtype[Any]:

@@ -8,6 +8,7 @@ from hydrophone.plan.node import Node, topological
 from hydrophone.plan.reach import reach_of_sources
 from hydrophone.plan.rewrite import rewrite
 from hydrophone.plan.source import Leaf, Port, Source
+from hydrophone.state import Held
 
 STAGES = ("logical", "rewritten", "lowered", "stages")
 
@@ -21,12 +22,12 @@ def explain(root: Node, stage: str = "logical") -> str:
     if stage == "rewritten":
         return "\n".join(_tree([rewrite(root)]))
     if stage == "lowered":
-        return "\n".join(_tree(lower([root]).roots))
+        return "\n".join(_tree(lower([root]).roots, state=True))
     return "\n".join(line for number, s in enumerate(stages(root)) for line in _stage(number, s))
 
 
-def _tree(roots: tuple[Node, ...] | list[Node]) -> list[str]:
-    """One line per node, inputs indented below; a node that is shared is written once."""
+def _tree(roots: tuple[Node, ...] | list[Node], *, state: bool = False) -> list[str]:
+    """One line per node, inputs indented below; a node that is shared is written once. With `state`, what a key takes."""
     shared = {n for n in topological(roots) if sum(n in m.inputs for m in topological(roots)) > 1}
     lines: list[str] = []
     seen: set[Node] = set()
@@ -38,13 +39,24 @@ def _tree(roots: tuple[Node, ...] | list[Node]) -> list[str]:
             return
         seen.add(node)
         reach = "".join(f", reach {r}" for r in dict.fromkeys(node.reaches) if r.before != 0 or r.after != 0)
-        lines.append(f"{'  ' * depth}{title(node)} -> {node.type.describe()}{reach}{mark}")
+        kept = _state(node) if state else ""
+        lines.append(f"{'  ' * depth}{title(node)} -> {node.type.describe()}{reach}{kept}{mark}")
         for child in node.inputs:
             write(child, depth + 1)
 
     for root in roots:
         write(root, 0)
     return lines
+
+
+def _state(node: Node) -> str:
+    """What the kernel keeps of every key between batches."""
+    kernel = node.kernel(*(i.type for i in node.inputs)) if node.inputs else None
+    if kernel is None or not kernel.states():
+        return ""
+    held = any(isinstance(s, Held) for s in kernel.states().values())
+    size = f"{kernel.bytes_per_key:,} B a key" if kernel.bytes_per_key else ""
+    return f", state {' and '.join(filter(None, (size, 'what waits for progress' if held else '')))}"
 
 
 def title(node: Node) -> str:

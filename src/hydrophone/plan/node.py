@@ -75,6 +75,10 @@ class Node:
     # --- what follows from it -------------------------------------------------------------------------------------------
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return int(self.digest[:15], 16)
 
     def __eq__(self, other: object) -> bool:
