@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone.ops.folding import fold, layered
+from hydrophone.ops.folding import fold, gathered, layered
 from hydrophone.ops.summaries import Count, Max, Sum
 
 
@@ -34,14 +36,82 @@ def test_stretches_fold_and_layer_as_loops_do() -> None:
     stop = np.minimum(first + rng.integers(1, 30, 60), 40)
     for aggregate, reduce in ((Sum("v"), np.sum), (Max("v"), np.max)):
         both = [parts[0], np.ones(40, np.int64)]
-        assert fold(aggregate, both, first, stop)[0].tolist() == [
-            reduce(parts[0][a:b]) for a, b in zip(first, stop, strict=True)
-        ]
+        wanted = [reduce(parts[0][a:b]) for a, b in zip(first, stop, strict=True)]
+        assert fold(aggregate, both, first, stop)[0].tolist() == wanted
+        assert gathered(aggregate, both, first, stop)[0].tolist() == wanted
+        assert gathered(aggregate, both, first[:3], stop[:3])[0].tolist() == wanted[:3]
     for places in (40, 47, 64):
         found, covered = layered(Count(), [np.ones(60, np.int64)], first, stop, places)
-        wanted = [int(((first <= i) & (i < stop)).sum()) for i in range(places)]
-        assert found[0].tolist() == wanted
-        assert covered.tolist() == [n > 0 for n in wanted]
+        covers = [int(((first <= i) & (i < stop)).sum()) for i in range(places)]
+        assert found[0].tolist() == covers
+        assert covered.tolist() == [n > 0 for n in covers]
+
+
+SEEN: list[int] = []
+"""How many states the functions below got at a time."""
+
+
+def _one(values: np.ndarray) -> np.ndarray:
+    return np.stack([np.ones(len(values)), values], axis=1)
+
+
+def _more(states: np.ndarray, values: np.ndarray) -> np.ndarray:
+    SEEN.append(len(states))
+    return states + _one(values)
+
+
+def _less(states: np.ndarray, values: np.ndarray) -> np.ndarray:
+    SEEN.append(len(states))
+    return states - _one(values)
+
+
+def _both(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    SEEN.append(len(a))
+    return a + b
+
+
+def _mean(states: np.ndarray) -> np.ndarray:
+    return states[:, 1] / np.maximum(states[:, 0], 1)
+
+
+def mean_of(remove: Callable[..., Any] | None) -> Any:
+    """Count and sum, from which events can be taken away, or not."""
+    return hp.aggregate("v", create=lambda n: np.zeros((n, 2)), add=_more, merge=_both, result=_mean, remove=remove)
+
+
+WINDOWS: dict[str, Callable[[hp.Stream], Any]] = {
+    "sliding": lambda x: x.sliding(256, every=1),
+    "snapshot": lambda x: x.snapshot(),
+}
+
+
+@pytest.mark.parametrize("rows", [None, 500])
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("burst", [1.0, 1e100, np.inf, np.nan])
+def test_taking_away_gives_the_same_with_less_work(windows: str, rows: int | None, burst: float) -> None:
+    """Also after a loud burst, and after one that no number can be taken away from."""
+    rng = np.random.default_rng(5)
+    count = 4000
+    start = np.sort(rng.integers(0, 4000, count))
+    values = rng.normal(5.0, 1.0, count)
+    values[700] = burst
+    table = pa.table(
+        {"k": rng.integers(0, 2, count), "t": start, "e": start + rng.integers(1, 256, count), "v": values}
+    )
+    found, work = [], []
+    for remove in (_less, None):
+        stream = hp.from_arrow(table, key="k", time="t", end="e", progress=hp.ordered())
+        query = WINDOWS[windows](stream).agg(m=mean_of(remove))
+        SEEN.clear()
+        with np.errstate(all="ignore"):
+            pieces = [query.to_arrow()] if rows is None else list(query.batches(rows))
+        found.append(pa.concat_tables(pieces).sort_by([("k", "ascending"), ("t", "ascending")]))
+        work.append(sum(SEEN))
+    assert len(found[0]) > 4000
+    assert found[0].drop_columns("m").equals(found[1].drop_columns("m"))
+    np.testing.assert_allclose(found[0]["m"].to_numpy(), found[1]["m"].to_numpy(), rtol=1e-12)
+    # What a number that is not finite was in is made afresh, up to the next window that is anyway.
+    assert work[0] < (0.8 if np.isfinite(burst) else 1.1) * work[1], work
 
 
 def test_a_crowd_that_is_alive_at_once_costs_no_pairs() -> None:

@@ -76,6 +76,18 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         lambda: points().tumble(5).agg(n=_custom(result=lambda s: s.sum())),
         ("result must give one number per state",),
     ),
+    (
+        "aggregate-remove-shape",
+        ParameterError,
+        lambda: points().sliding(5, every=1).agg(n=_custom(remove=lambda s, v: (s - v).sum())),
+        ("remove must give states of shape (2,)",),
+    ),
+    (
+        "aggregate-remove",
+        ParameterError,
+        lambda: points().sliding(5, every=1).agg(n=_custom(remove=np.add)),
+        ("remove must undo add", "leave remove out"),
+    ),
     ("clip", ParameterError, lambda: lives().clip(0), ("clip: the longest lifetime must be positive, got 0",)),
     ("extend", ParameterError, lambda: lives().extend("-1s"), ("extend: by must be positive",)),
     ("alter", ParameterError, lambda: lives().alter(0), ("alter: duration must be positive",)),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
+import pytest
 
 from hydrophone.bench import asof, shj_snj
 from hydrophone.bench.harness import digest
-from hydrophone.bench.peers import asof_duckdb
+from hydrophone.bench.peers import asof_duckdb, asof_spark_sql, asof_tempo
 
 
 def test_peers_of_the_as_of_join_agree() -> None:
@@ -17,6 +21,22 @@ def test_peers_of_the_as_of_join_agree() -> None:
     assert digest(asof._polars(*tables)()) == wanted
     assert digest(asof._pandas(*tables)()) == wanted
     assert digest(asof._answer(asof_duckdb.asof(*tables))) == wanted
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("peer", [asof_spark_sql, asof_tempo], ids=["by hand", "dbl-tempo"])
+def test_as_of_peers_on_spark_give_our_answer(spark: Any, peer: Any) -> None:
+    if peer is asof_tempo and (reason := asof_tempo.absent()):
+        pytest.skip(reason)
+    tables = asof.rows(20_000, 1, ["value"]), asof.rows(2_000, 2, ["c0", "c1"])
+    frames = [spark.createDataFrame(t) for t in tables]
+    wanted = digest(asof._answer(asof.ours(*tables)))
+    assert digest(asof._spark_answer(peer.asof(*frames), ["c0", "c1"])) == wanted
+
+
+def test_why_a_peer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tempo", None)
+    assert "hydrophone[bench]" in (asof_tempo.absent() or "")
 
 
 def test_forms_of_state_agree() -> None:

@@ -39,6 +39,23 @@ def _width(states: np.ndarray) -> np.ndarray:
         return states[:, 1] - states[:, 0]
 
 
+def _more(states: np.ndarray, values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return states + values.astype(float) ** 2
+
+
+def _less(states: np.ndarray, values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return states - values.astype(float) ** 2
+
+
+def energy(column: str, *, remove: bool = True) -> Any:
+    """The sum of squares, from which events can be taken away."""
+    return hp.aggregate(
+        column, create=np.zeros, add=_more, merge=np.add, result=np.asarray, remove=_less if remove else None
+    )
+
+
 PARTS = {
     "n": lambda c: hp.count(),
     "total": hp.sum,
@@ -46,6 +63,7 @@ PARTS = {
     "var": hp.variance,
     "std": lambda c: hp.std(c, ddof=1),
     "width": lambda c: hp.aggregate(c, create=_fresh, add=_add, merge=_merge, result=_width),
+    "energy": energy,
 }
 PICKS = {
     "first": hp.first,
@@ -63,6 +81,12 @@ def _width_of(values: list[Any]) -> float | None:
         return float(np.fmax.reduce(v, initial=-np.inf) - np.fmin.reduce(v, initial=np.inf)) if len(v) else None
 
 
+def _energy_of(values: list[Any]) -> float | None:
+    v = np.asarray(refs.there(values), float)
+    with np.errstate(over="ignore"):
+        return float((v**2).sum()) if len(v) else None
+
+
 def parts_of(events: list[oracles.Event], column: str) -> Row:
     v = [e.payload[column] for e in events]
     deviation = refs.variance(v, 1)
@@ -73,6 +97,7 @@ def parts_of(events: list[oracles.Event], column: str) -> Row:
         refs.variance(v),
         None if deviation is None else deviation**0.5,
         _width_of(v),
+        _energy_of(v),
     )
 
 
@@ -171,6 +196,7 @@ CASES = [
     sliding("sliding-picks", ROUGH, 70, 28, 5, "picks"),
     sliding("sliding-picks-integers", LIVES, 40, 20, 0, "picks", column="n"),
     sliding("sliding-many-panes", data.points(205, ["a", "b"], 12), 300, 1, 0, "parts"),
+    sliding("sliding-afresh", data.points(208, ["a", "b"], 300, spread=2), 20, 2, 1, "parts"),
     sliding("sliding-empty", data.empty(LIVES), 60, 20, 0, "parts"),
     _texts(),
     session("session", data.points(206), 60, "parts"),

@@ -1,4 +1,4 @@
-"""`asof`: every row of a long table with the last row before it of a shorter one, against Polars, pandas, DuckDB and Spark SQL by hand.
+"""`asof`: every row of a long table with the last one before it of a shorter one; peers: Polars, pandas, DuckDB, Spark SQL, dbl-tempo.
 
 Both tables are in the order of time; of 1,000 keys one has a third of the rows.
 """
@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import hydrophone as hp
 from hydrophone.bench.harness import Answer, Case
 from hydrophone.bench.jobs import job
-from hydrophone.bench.peers import asof_duckdb, asof_pandas, asof_polars, asof_spark_sql
+from hydrophone.bench.peers import asof_duckdb, asof_pandas, asof_polars, asof_spark_sql, asof_tempo
+from hydrophone.bench.peers.outside import say_absent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -112,11 +113,15 @@ def _on_spark(left: int, right: int, runs: int) -> Iterator[Case]:
             found: DataFrame = a.asof_join(b, tolerance=tolerance).to_spark(spark)
             return found
 
-        def by_hand() -> DataFrame:
-            return asof_spark_sql.asof(*(spark.read.parquet(f"{name}/{side}") for side in ("left", "right")))
+        def theirs(way: Callable[[DataFrame, DataFrame], DataFrame]) -> DataFrame:
+            return way(*(spark.read.parquet(f"{name}/{side}") for side in ("left", "right")))
 
         total = partial(_spark_answer, columns=names)
-        peers = {"Spark SQL by hand": job(by_hand, total)}
+        peers = {"Spark SQL by hand": job(partial(theirs, asof_spark_sql.asof), total)}
+        if reason := asof_tempo.absent():
+            say_absent("dbl-tempo", reason)
+        else:
+            peers["dbl-tempo"] = job(partial(theirs, asof_tempo.asof), total)
         what = f"{left} x {right} rows, 10 columns"
         yield Case(f"Spark, {what}", job(partial(ours_there, None), total), peers, runs)
 

@@ -18,6 +18,7 @@ from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.folding import fold
 from hydrophone.ops.picks import Pick, flat, picked
 from hydrophone.ops.place import in_order
+from hydrophone.ops.removing import Inverse, inverse
 from hydrophone.ops.summaries import Aggregate, Count, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -115,11 +116,17 @@ class Aggregating(Kernel):
     The parts of open windows are held as events whose columns are the parts. The rows that picks need are held beside them.
     """
 
+    removes = False
+    """Whether windows are made out of others by taking events away, where aggregates can."""
+
     def __init__(self, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         self.kind, self.out = kind, out
         self.aggregates = [a for _, a in aggregates]
         # A window is there because of its parts, so there is always one.
         self.summaries = [a for a in self.aggregates if not isinstance(a, Pick)] or [Count()]
+        undo = [inverse(a) for a in self.summaries] if self.removes else []
+        self.own, self.inverses = len(self.summaries), [i for i in undo if i is not None]
+        self.summaries += self.inverses
         self.picks = [a for a in self.aggregates if isinstance(a, Pick)]
         self.open: Held[Events] = Held(Events)
         for i in range(len(self.picks)):
@@ -137,6 +144,17 @@ class Aggregating(Kernel):
     def folded(self, parts: Parts, first: Ints, stop: Ints) -> Parts:
         """The parts of stretches of rows."""
         return [m for a, own in split(self.summaries, parts) for m in fold(a, own, first, stop)]
+
+    def with_inverses(self, parts: Parts) -> Iterator[tuple[Aggregate, Parts, Inverse | None, Parts]]:
+        """Every aggregate that is no inverse, its parts, and the inverse and its parts where there is one."""
+        found = split(self.summaries, parts)
+        rest = iter(zip(self.inverses, found[self.own :], strict=True))
+        for a, own in found[: self.own]:
+            if self.inverses and inverse(a) is not None:
+                undo, (_, its) = next(rest)
+                yield a, own, undo, its
+            else:
+                yield a, own, None, []
 
     def pick_rows(self, batch: Events, start: Ints) -> None:
         """Hold what the picks need of a batch; `start` stands for the time where they do not look at it."""

@@ -122,7 +122,8 @@ class AsofJoinKernel(Kernel):
         out: list[Batch] = []
         if held is not None:
             ahead = 0 if self.direction == "backward" else self.tolerance
-            ready = add_time(held.start, ahead) < marks[1] if marks[1] < MAX_TIME else np.ones(len(held), np.bool_)
+            known = add_time(held.start, ahead) if ahead else held.start
+            ready = known < marks[1] if marks[1] < MAX_TIME else np.ones(len(held), np.bool_)
             if ready.any():
                 out.append(self._joined(self.left.take(ready), right))
         waiting = self.left.all()

@@ -6,6 +6,7 @@ import numpy as np
 
 from hydrophone.batch import Ints, Mask
 from hydrophone.ops.summaries import Aggregate, Parts, Values
+from hydrophone.runs import ranges
 
 
 def fold(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints) -> Parts:
@@ -29,15 +30,45 @@ def fold(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints) -> Parts:
             rows, more = np.flatnonzero(takes & done), np.flatnonzero(takes & ~done)
             if len(rows):
                 both = aggregate.merged([o[rows] for o in out], [p[at[rows]] for p in parts])
-                out = [_put(o, rows, m) for o, m in zip(out, both, strict=True)]
+                out = [put(o, rows, m) for o, m in zip(out, both, strict=True)]
             if len(more):
-                out = [_put(o, more, p[at[more]]) for o, p in zip(out, parts, strict=True)]
+                out = [put(o, more, p[at[more]]) for o, p in zip(out, parts, strict=True)]
             done |= takes
             at[takes] += step
             step *= 2
             if not (lengths >= step).any():
                 return out
             parts = aggregate.merged([p[: -step // 2] for p in parts], [p[step // 2 :] for p in parts])
+
+
+def gathered(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints) -> Parts:
+    """As `fold`, where stretches are short or few: each costs a merge for every row of it, or is folded if that is less work.
+
+    Examples
+    --------
+    >>> from hydrophone.ops.summaries import Count
+    >>> gathered(Count(), [np.array([1, 1, 1, 1])], np.array([0, 1]), np.array([3, 4]))
+    [array([3, 3])]
+    """
+    lengths = stop - first
+    if len(lengths) and lengths.sum() > (len(parts[0]) + len(lengths)) * int(lengths.max()).bit_length():
+        return fold(aggregate, parts, first, stop)
+    parts = [p[ranges(first, lengths)] for p in parts]
+    with np.errstate(all="ignore"):
+        while (lengths > 1).any():
+            pairs, begin = lengths // 2, np.cumsum(lengths) - lengths
+            left = np.repeat(begin, pairs) + 2 * ranges(np.zeros_like(pairs), pairs)
+            odd = np.flatnonzero(lengths % 2)
+            alone = (begin + lengths - 1)[odd]
+            lengths = lengths - pairs
+            begin = np.cumsum(lengths) - lengths
+            both = aggregate.merged([p[left] for p in parts], [p[left + 1] for p in parts])
+            where, rest = np.repeat(begin, pairs) + ranges(np.zeros_like(pairs), pairs), (begin + pairs)[odd]
+            size = int(lengths.sum())
+            parts = [
+                put(put(np.empty(size, p.dtype), rest, p[alone]), where, m) for p, m in zip(parts, both, strict=True)
+            ]
+    return parts
 
 
 def layered(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints, places: int) -> tuple[Parts, Mask]:
@@ -61,7 +92,7 @@ def layered(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints, places:
     own = fold(aggregate, [p[row] for p in parts], begin, np.append(begin[1:], len(node))) if len(node) else parts
     there = np.zeros(2 * size, np.bool_)
     there[node[begin]] = True
-    values = [_put(np.zeros(2 * size, p.dtype), node[begin], o[: len(begin)]) for p, o in zip(parts, own, strict=True)]
+    values = [put(np.zeros(2 * size, p.dtype), node[begin], o[: len(begin)]) for p, o in zip(parts, own, strict=True)]
     level = 1
     with np.errstate(all="ignore"):
         while level < size:
@@ -69,7 +100,7 @@ def layered(aggregate: Aggregate, parts: Parts, first: Ints, stop: Ints, places:
             child = child[there[child >> 1]]
             alone, both = child[~there[child]], child[there[child]]
             merged = aggregate.merged([v[both >> 1] for v in values], [v[both] for v in values])
-            values = [_put(_put(v, both, m), alone, v[alone >> 1]) for v, m in zip(values, merged, strict=True)]
+            values = [put(put(v, both, m), alone, v[alone >> 1]) for v, m in zip(values, merged, strict=True)]
             there[child] = True
             level *= 2
     return [v[size : size + places] for v in values], there[size : size + places]
@@ -90,6 +121,7 @@ def _nodes(first: Ints, stop: Ints, size: int) -> tuple[Ints, Ints]:
         low, high = (low + left) >> 1, (high - right) >> 1
 
 
-def _put(into: Values, rows: Ints, values: Values) -> Values:
+def put(into: Values, rows: Ints, values: Values) -> Values:
+    """An array with other values at some rows; it is changed, not copied."""
     into[rows] = values
     return into

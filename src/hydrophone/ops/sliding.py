@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Ints
+from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.aggregates import (
     Aggregates,
@@ -24,12 +24,14 @@ from hydrophone.ops.aggregates import (
     part_table,
     parts_of,
 )
-from hydrophone.ops.summaries import Aggregate
+from hydrophone.ops.folding import fold
+from hydrophone.ops.removing import Chain, afresh
+from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
-from hydrophone.state import Field, SlotArrays
+from hydrophone.state import Field, Held, SlotArrays
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 
@@ -73,9 +75,13 @@ class SlidingKernel(PaneKernel):
     def __init__(
         self, size: int, every: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType
     ) -> None:
+        self.removes = size > every
         super().__init__(math.gcd(size, every), offset, aggregates, kind, out)
         self.size, self.every = size, every
         self.given = SlotArrays(until=Field(np.int64, MIN_TIME))
+        if self.inverses:
+            # Of every key the window after the last one given, as far as that reached: nothing can come there any more.
+            self.next: Held[Events] = Held(Events)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
         """Give the windows that ended at or before the mark."""
@@ -91,8 +97,10 @@ class SlidingKernel(PaneKernel):
             stop = add_time(start, self.size)
             low = search(held.slot, held.start, slot, start, "left")
             high = search(held.slot, held.start, slot, stop, "left")
-            columns = self.results(self.folded(parts_of(held), low, high), self.picks_between(slot, start, stop))
+            columns = self.results(self._over(held, slot, start, low, high), self.picks_between(slot, start, stop))
             out = (Events(slot, start, stop, columns),)
+        if self.inverses:
+            forget(self.next, lambda r: add_time(r.start, self.size) <= self.mark_of(r.slot, mark))
         forget(self.open, lambda r: self._last_end(r.start) <= self.mark_of(r.slot, mark))
         for _, rows in self.rows():
             forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= self.mark_of(r.slot, mark))
@@ -100,6 +108,55 @@ class SlidingKernel(PaneKernel):
         self.given["until"][slots] = self.mark_of(slots, mark)
         self.given.touch(slots)
         return out, bound
+
+    def _over(self, held: Events, slot: Ints, start: Ints, low: Ints, high: Ints) -> Parts:
+        """The parts of windows in the order of slot and start, each over the panes ``low .. high - 1``."""
+        if not self.inverses:
+            return self.folded(parts_of(held), low, high)
+        chain = self._chain(held, slot, start, low, high)
+        parts: Parts = []
+        kept: Parts = []
+        for a, own, undo, its in self.with_inverses(parts_of(held)):
+            if undo is None:
+                parts += fold(a, own, low, high)
+                continue
+            run = chain.run(a, own, its, chain.known[len(kept) : len(kept) + 2 * a.width])
+            parts += [p[chain.window] for p in run.parts]
+            kept += [p[chain.tail] for p in (*run.parts, *run.peak)]
+        rows = self.next.all()
+        stays = [] if rows is None else [rows.select(~np.isin(rows.slot, slot))]
+        after = Events(chain.slot[chain.tail], chain.start[chain.tail], None, part_table(kept))
+        self.next.replace(Events.concat([*stays, after]), np.unique(slot))
+        return parts
+
+    def _chain(self, held: Events, slot: Ints, start: Ints, low: Ints, high: Ints) -> Chain:
+        """The windows, before those of a key what is known of its first, and after them what will be known of the next."""
+        last = np.flatnonzero(np.append(slot[1:] != slot[:-1], True))
+        after = start[last] + self.every
+        until = search(held.slot, held.start, slot[last], after, "left")
+        some = (until < high[last]) & ~self._is_due(after)
+        last, after, until = last[some], after[some], until[some]
+        first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1]))
+        rows, known = self.next.all(), first[:0]
+        if rows is not None:
+            rows = rows.select(np.argsort(rows.slot))
+            at = np.minimum(np.searchsorted(rows.slot, slot[first]), len(rows) - 1)
+            same = (rows.slot[at] == slot[first]) & (rows.start[at] == start[first])
+            known, rows = first[same], rows.select(at[same])
+        reached = search(held.slot, held.start, slot[known], start[known] + (self.size - self.every), "left")
+        kind = np.repeat([0, 1, 2], [len(known), len(slot), len(last)])
+        slot = np.concatenate([slot[known], slot, slot[last]])
+        start = np.concatenate([start[known], start, after])
+        low, high = np.concatenate([low[known], low, until]), np.concatenate([reached, high, high[last]])
+        order = np.lexsort((kind, start, slot))
+        kind, slot, start, low, high = (c[order] for c in (kind, slot, start, low, high))
+        # The panes of the next key lie behind those of this one.
+        begin = (kind == 0) | self._is_due(start) | np.append(True, low[1:] >= high[:-1])
+        return Chain(kind, slot, start, low, high, begin, [] if rows is None else parts_of(rows))
+
+    def _is_due(self, start: Ints) -> Mask:
+        """Whether a window is made afresh, so that rounding errors end there."""
+        return (start - self.offset) // self.every % afresh(self.size // self.every) == 0
 
     def _next_start(self, mark: int) -> int:
         """The start of the first window that ends after the mark."""

@@ -18,11 +18,11 @@ from hydrophone.ops.aggregates import (
     check_aggregates,
     end_name,
     part_table,
-    split,
 )
 from hydrophone.ops.folding import layered
 from hydrophone.ops.lifetimes import chopped
 from hydrophone.ops.picks import picked
+from hydrophone.ops.removing import covering
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -70,6 +70,8 @@ class Snapshot(Node):
 class SnapshotKernel(Aggregating):
     """Holds what is alive, from the last change on; columns: the parts of every event, its first start, and what picks look at."""
 
+    removes = True
+
     def __init__(self, aggregates: Aggregates, report: int | None, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.report = report
@@ -115,12 +117,17 @@ class SnapshotKernel(Aggregating):
         width = held.columns.num_columns - 1 - len(self.picks)
         own = [held.columns.column(i).to_numpy() for i in range(width)]
         parts: Parts = []
-        alive = np.zeros(0, np.bool_)
-        for a, mine in split(self.summaries, own):
-            found, alive = layered(a, mine, first, first + counts, len(time))
-            parts += found
+        stop = first + counts
+        size = len(time) + 1
+        some = counts > 0
+        alive = np.cumsum(np.bincount(first[some], minlength=size) - np.bincount(stop[some], minlength=size))[:-1] > 0
         at = np.flatnonzero(alive)
-        columns = self.results([p[at] for p in parts], self._picks(held, first, counts, at))
+        for a, mine, undo, its in self.with_inverses(own):
+            if undo is None:
+                parts += [p[at] for p in layered(a, mine, first, stop, len(time))[0]]
+            else:
+                parts += covering(a, undo, mine, its, first, stop, alive)
+        columns = self.results(parts, self._picks(held, first, counts, at))
         return (Events(slot[at], time[at], time[at + 1], columns),)
 
     def _picks(self, held: Events, first: Ints, counts: Ints, at: Ints) -> list[pa.Array]:

@@ -219,6 +219,7 @@ class Custom(Aggregate):
     add: Callable[[Values, Values], Values] = np.add
     join: Callable[[Values, Values], Values] = np.add
     finish: Callable[[Values], Values] = np.asarray
+    remove: Callable[[Values, Values], Values] | None = None
 
     @property
     def width(self) -> int:
@@ -234,7 +235,10 @@ class Custom(Aggregate):
                 f"aggregate: create(2) must give an array with two rows of numbers, got {fresh.dtype} of shape {fresh.shape}",
                 hint="create=lambda n: np.zeros(n), or np.zeros((n, 3)) for a state of three numbers",
             )
-        for what, made in (("add", self.add(fresh, np.zeros(2))), ("merge", self.join(fresh, fresh))):
+        tried = [("add", self.add(fresh.copy(), np.zeros(2))), ("merge", self.join(fresh, fresh))]
+        if self.remove is not None:
+            tried.append(("remove", self.remove(fresh.copy(), np.ones(2))))
+        for what, made in tried:
             if np.shape(made) != fresh.shape:
                 raise ParameterError(
                     f"aggregate: {what} must give states of shape {fresh.shape}, got {np.shape(made)}",
@@ -246,7 +250,22 @@ class Custom(Aggregate):
                 f"aggregate: result must give one number per state, got shape {found.shape} for two states",
                 hint="reduce over the last axis",
             )
+        self._check_remove(fresh)
         return pa.from_numpy_dtype(found.dtype)
+
+    def _check_remove(self, fresh: Values) -> None:
+        """Whether what is taken away of a fresh state undoes what is added to one, tried on two values."""
+        if self.remove is None:
+            return
+        values = np.array([1.0, 3.0])
+        with np.errstate(all="ignore"):
+            left = self.join(np.asarray(self.add(fresh.copy(), values)), np.asarray(self.remove(fresh.copy(), values)))
+        if not np.allclose(left, fresh, equal_nan=True):
+            raise ParameterError(
+                f"aggregate: remove must undo add, but merge(add(fresh, v), remove(fresh, v)) is {np.asarray(left).tolist()} "
+                f"for v of {values.tolist()} and fresh states of {fresh.tolist()}",
+                hint="leave remove out where nothing can be taken away, as from an extreme",
+            )
 
     def parts(self, values: Values, valid: Mask) -> Parts:
         """Every event in a state of its own; a null leaves it fresh."""
@@ -316,6 +335,7 @@ def aggregate(
     add: Callable[[Values, Values], Values],
     merge: Callable[[Values, Values], Values],
     result: Callable[[Values], Values],
+    remove: Callable[[Values, Values], Values] | None = None,
 ) -> Custom:
     """An aggregate of one's own. Every function works on many states at once, a row each.
 
@@ -326,11 +346,17 @@ def aggregate(
     add : ``add(states, values)`` adds one value to each state
     merge : ``merge(a, b)`` merges states pairwise; a fresh state changes nothing, and neither order nor grouping matters
     result : ``result(states)`` gives one number per state
+    remove : ``remove(states, values)`` undoes `add`, also in a fresh state: ``merge(add(s, v), remove(create(n), v))`` is ``s``. Windows
+        that overlap, and snapshots, then follow from the one before by what came and went. Where a state is not finite, or small
+        against what was taken away, and now and then, it is made afresh, so that no rounding error stays
 
     Examples
     --------
     >>> product = aggregate("v", create=np.ones, add=np.multiply, merge=np.multiply, result=np.asarray)
     >>> [p.tolist() for p in product.parts(np.array([2.0, 3.0]), np.array([True, False]))]
     [[2.0, 1.0], [1, 0]]
+    >>> power = aggregate(
+    ...     "v", create=np.zeros, add=lambda s, v: s + v**2, remove=lambda s, v: s - v**2, merge=np.add, result=np.asarray
+    ... )
     """
-    return Custom(column, (), create, add, merge, result)
+    return Custom(column, (), create, add, merge, result, remove)
