@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,25 @@ def _own_fill() -> Case:
     )
 
 
+def _continuous(name: str, gap: int | None) -> Case:
+    """No beat is missing between samples that are near enough."""
+
+    def one(x: oracles.Samples) -> oracles.Samples:
+        out = dict(x)
+        for k, later in pairwise(sorted(x)):
+            if gap is None or (later - k) * 10 <= gap:
+                out |= dict.fromkeys(range(k + 1, later), -1.0)
+        return out
+
+    return Case(
+        name,
+        Resample,
+        {"x": ROUGH},
+        lambda s: s["x"].signal("v").sample(10).continuous(-1, max_gap=gap),
+        lambda i: sample_rows(oracles.each(one, sampled(i["x"], 10)), grid(10)),
+    )
+
+
 def aligned(
     name: str,
     a: tuple[Source, int, int],
@@ -169,6 +189,8 @@ CASES = [
     resample("resample-no-gap", data.beats(285), 7),
     resample("resample-held-long", data.beats(286, value=data.whole), 4, fill="last", gap=33),
     resample("resample-held-on", data.beats(286), 4, fill="last"),
+    _continuous("continuous", None),
+    _continuous("continuous-near", 30),
     resample("resample-narrow-gap", ROUGH, 3, gap=9),
     resample("resample-vectors", _vectors(), Fraction(1, 1), period=3, gap=40, columns=("v", "w")),
     resample(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hydrophone.errors import ParameterError, SignalTypeError, user_line
 from hydrophone.handles.query import Query
 from hydrophone.ops.epochs import Epochs
+from hydrophone.ops.fills import constant
 from hydrophone.ops.parts import Part
 from hydrophone.ops.polyphase import ResamplePoly, design
 from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
@@ -92,6 +93,26 @@ class Rates(Query):
         old = self.node.type.timebase
         origin = instant(offset) if offset is not None else 0 if old is None else old.origin
         return self._then(Resample, timebase=Timebase(period(spacing), origin), fill=fill)
+
+    def continuous(self, value: float = math.nan, *, max_gap: Duration | None = None) -> UniformSignal:
+        """The same samples without holes: between two samples of a key, every beat that has none gets `value`.
+
+        With `max_gap` only where they are at most so far apart. Nothing comes before a key's first sample or after its last.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from hydrophone import from_arrow
+        >>> rows = from_arrow(pa.table({"t": [0, 10, 40], "v": [1.0, 2.0, 5.0]}), time="t")
+        >>> rows.signal("v").sample("10ns").continuous(0).to_arrow()["value"].to_pylist()
+        [1.0, 2.0, 0.0, 0.0, 5.0]
+        """
+        timebase = self.node.type.timebase
+        if timebase is None:
+            raise SignalTypeError(
+                "continuous: every key has a period of its own", hint="resample to one period first", where=user_line()
+            )
+        return self._then(Resample, timebase=timebase, fill=constant(value, max_gap))
 
     def epochs(self, events: Stream, *, before: int | str, after: int | str) -> Windowed:
         """For every event of the key the samples around its start, as a window that ends `after` samples later."""
