@@ -17,8 +17,8 @@ from hydrophone.spark.version import check_home
 __all__ = ["ARROW_OPTIONS", "session"]
 
 ARROW_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""For Spark's Java, which asks before every value whether it is null and reads no value outside of a column: without Arrow's second
-check of both, rows from Python cost it half."""
+"""For Spark's Java, which asks before every value whether it is null and reads no value outside of a column: Arrow need not check both
+once more for every value of the rows that come from Python."""
 
 
 def session(
