@@ -26,8 +26,6 @@ def test_peers_of_the_as_of_join_agree() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("peer", [asof_spark_sql, asof_tempo], ids=["by hand", "dbl-tempo"])
 def test_as_of_peers_on_spark_give_our_answer(spark: Any, peer: Any) -> None:
-    if peer is asof_tempo and (reason := asof_tempo.absent()):
-        pytest.skip(reason)
     tables = asof.rows(20_000, 1, ["value"]), asof.rows(2_000, 2, ["c0", "c1"])
     frames = [spark.createDataFrame(t) for t in tables]
     wanted = digest(asof._answer(asof.ours(*tables)))
