@@ -58,7 +58,9 @@ LEAST = 4 << 20
 LARGEST = 256 << 20
 """Bytes that a task may read at most."""
 AMPLIFICATION = 1.3
-"""How many times over slices may read the data; beyond it an exchange is cheaper."""
+"""How many times over slices should read the data: beyond it there are fewer of them, if enough tasks stay busy."""
+WORTH = 3.0
+"""How many times over they may read it at most: an exchange also writes and reads everything once more."""
 MANY_GROUPS = 64
 """Row groups without statistics that are measured in this process; more are measured by a Spark job."""
 
@@ -189,12 +191,12 @@ def _slices(
         if count <= least:
             break
         count = max(least, int(count * 0.7))
+    why.append("files overlap in time, or the reach is long against a slice")
+    if shares.amplification <= WORTH:
+        return shares, tuple(why)
     if wish.plan == "slices":
-        return shares, (*why, f"the user asked for it, though {AMPLIFICATION} times is the limit")
-    refused.append(
-        f"{count} slices would read {shares.amplification:.2f} times the data (limit {AMPLIFICATION}): "
-        "files overlap in time, or the reach is long against a slice"
-    )
+        return shares, (*why, f"the user asked for it, though {WORTH} times is the limit")
+    refused.append(f"{count} slices would read {shares.amplification:.2f} times the data (limit {WORTH}): {why[-1]}")
     return None, ()
 
 

@@ -50,7 +50,9 @@ class ShardState(Generic[T]):
             return make({})
         if live is not None and bytes(found[0]) == version:
             return live
-        return make({path: bytes(data) for (path,), (data,) in self.blocks.iterator() if path != _VERSION})
+        # Block by block: as pairs, Spark would send them all in one message, which for a million keys Java has no memory for.
+        paths = [path for (path,) in self.blocks.keys() if path != _VERSION]
+        return make({path: bytes(self.blocks.getValue((path,))[0]) for path in paths})
 
     def save(self, shard: int, live: T, changed: Mapping[str, bytes | None]) -> None:
         """Write the blocks that changed (None: gone) and keep the live object for the next micro-batch."""
