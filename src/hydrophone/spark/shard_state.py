@@ -51,7 +51,7 @@ class ShardState(Generic[T]):
         if live is not None and bytes(found[0]) == version:
             return live
         # Block by block: as pairs, Spark would send them all in one message, which for a million keys Java has no memory for.
-        paths = [path for (path,) in self.blocks.keys() if path != _VERSION]
+        paths = [path for (path,) in self.blocks.keys() if path != _VERSION]  # noqa: SIM118 (no dict)
         return make({path: bytes(self.blocks.getValue((path,))[0]) for path in paths})
 
     def save(self, shard: int, live: T, changed: Mapping[str, bytes | None]) -> None:
