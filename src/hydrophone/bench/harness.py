@@ -164,9 +164,10 @@ def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
             if isinstance(answer, Timed):
                 took, answer = answer.seconds, answer.answer
             digests[number] = digest(answer)
+            # The warm-up counts here: processes that stay, such as Spark's workers, grow in their first run.
+            peaks[number] = max(peaks[number], memory.megabytes)
             if turn or not case.warm:
                 seconds[number].append(took)
-                peaks[number] = max(peaks[number], memory.megabytes)
     taken = {name: Taken(seconds[i], digests[i], peaks[i]) for i, (name, _) in enumerate(ways)}
     return {n: taken[n] for n in ours}, {n: taken[n] for n in peers}
 

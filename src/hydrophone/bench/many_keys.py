@@ -46,7 +46,7 @@ def cases(quick: bool) -> Iterator[Case]:
 
         script = {"NumPy, one process": partial(numpy_script.fir, folder, TAPS)}
         whole = job(frame, partial(answer, shape="segments"))
-        yield Case(f"batch, {keys} keys of {SAMPLES}", whole, script, runs=1, warm=False)
+        yield Case(f"batch, {keys} keys of {SAMPLES}", whole, script, runs=1)
         script = {"NumPy, one process": partial(numpy_script.fir, folder, TAPS, SAMPLES - 1)}
         yield Case(f"stream, {keys} keys of {SAMPLES}", partial(streamed, spark, folder), script, runs=1, warm=False)
 

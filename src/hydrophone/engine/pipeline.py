@@ -197,15 +197,18 @@ class Pipeline:
                 hint="start with a new checkpoint, or run the query that made this one",
             )
         self.marks = {nodes[d]: m for d, m in header["marks"].items()}
+        keys: dict[int, list[pa.Table]] = {}
         for path, data in sorted(blocks.items()):
             if path == "marks":
                 continue
             owner, name, _ = path.split("/")
             if owner == "keys":
-                tables[int(name)].load(_unpacked(data, FORMAT, path))
+                keys.setdefault(int(name), []).append(_unpacked(data, FORMAT, path))
             else:
                 kernel = self.kernels[nodes[owner]]
                 kernel.states()[name].load(_unpacked(data, kernel.VERSION, nodes[owner].name()))
+        for number, parts in keys.items():  # at once: to put a block back takes a look at all slots
+            tables[number].load(pa.concat_tables(parts))
 
 
 def _per_key(port: Node) -> int | None:
