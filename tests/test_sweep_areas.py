@@ -106,6 +106,19 @@ def test_what_is_shed_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert a.join(b, limit=4000).to_arrow().num_rows == len(whole)
 
 
+def test_what_was_shed_is_still_known_after_a_restart() -> None:
+    plan = lower([lives(0, 1).join(lives(0, 1), limit=4000, overflow="shed").node])
+    before = Pipeline(plan.roots)
+    t = np.arange(1000)
+    before.rows(0, pa.table({"k": t % 7, "t": t, "e": t + 5000, "v": t * 1.5}))
+    before.advance([Progress(0), Progress(0)])
+    (count,) = before.shed.values()
+    assert 0 < count < 1000
+    after = Pipeline(plan.roots)
+    after.restore({path: data for path, data in before.snapshot().items() if data is not None})
+    assert after.shed == before.shed
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

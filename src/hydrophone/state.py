@@ -137,6 +137,9 @@ class Held(Generic[B]):
     True
     """
 
+    shed = 0
+    """Rows that were forgotten to keep to a limit, since the query began; a snapshot has it too."""
+
     def __init__(self, kind: type[B]) -> None:
         self.kind: type[B] = kind
         self._parts: list[B] = []

@@ -271,6 +271,27 @@ def test_keys_that_are_ahead_have_results_early(spark: SparkSession, tmp_path: P
 # --- restart and replay ------------------------------------------------------------------------------------------------------
 
 
+def test_what_a_join_sheds_is_counted_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    def run() -> int:
+        a, b = (
+            hp.read.parquet(str(tmp_path / side), key="k", time="t", end="e", progress=hp.ordered()) for side in "ab"
+        )
+        pairs = a.join(b, limit=8000, overflow="shed")
+        to, checkpoint = hp.write.parquet(str(tmp_path / "out")), str(tmp_path / "checkpoint")
+        query = pairs.start(spark, to=to, checkpoint=checkpoint, shards=1, trigger="available")
+        query.wait()
+        return int(query.progress[-1]["shed"])
+
+    t = np.arange(2000)
+    rows = pa.table({"k": t % 7, "t": t, "e": t + 100_000, "v": t * 1.5})
+    arrive(tmp_path / "a", [rows.slice(0, 1000)])
+    arrive(tmp_path / "b", [rows.slice(0, 1)])
+    first = run()
+    arrive(tmp_path / "a", [rows.slice(1000)], first=1)
+    assert 0 < first < 1000
+    assert first + 500 < run() < 2000
+
+
 def smooth(path: Path) -> hp.UniformSignal:
     source = hp.read.parquet(str(path), key="k", time="t", progress=hp.delayed("1us"))
     return source.signal("v").sample("10ns", fill=hp.linear(max_gap="100ns")).fir([0.5, 0.25, 0.125])

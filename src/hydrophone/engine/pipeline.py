@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
+from hydrophone.state import Held
 from hydrophone.time import MIN_TIME
 
 FORMAT = 1
@@ -172,10 +174,19 @@ class Pipeline:
                 gone += len(slots)
         return gone
 
+    @property
+    def shed(self) -> dict[str, int]:
+        """Rows that operators have forgotten to keep to their limits, by operator and what they were kept in."""
+        held = ((f"{n.digest}/{name}", s.shed) for n in self.kernels for name, s in self._held(n).items())
+        return {path: count for path, count in held if count}
+
+    def _held(self, node: Node) -> dict[str, Held[Any]]:
+        return {name: s for name, s in self.kernels[node].states().items() if isinstance(s, Held)}
+
     def snapshot(self, changed: bool = False) -> dict[str, bytes | None]:
         """All state (or what changed since the last snapshot) by path; None says that a block is gone."""
-        marks = {n.digest: m for n, m in self.marks.items()}
-        blocks: dict[str, bytes | None] = {"marks": json.dumps({"format": FORMAT, "marks": marks}).encode()}
+        header = {"format": FORMAT, "marks": {n.digest: m for n, m in self.marks.items()}, "shed": self.shed}
+        blocks: dict[str, bytes | None] = {"marks": json.dumps(header).encode()}
         for i, table in enumerate(self.scopes.values()):
             for block, rows in table.blocks(changed):
                 blocks[f"keys/{i}/{block}"] = _packed(rows, FORMAT)
@@ -197,6 +208,9 @@ class Pipeline:
                 hint="start with a new checkpoint, or run the query that made this one",
             )
         self.marks = {nodes[d]: m for d, m in header["marks"].items()}
+        for path, count in header.get("shed", {}).items():
+            owner, name = path.split("/")
+            self._held(nodes[owner])[name].shed = count
         keys: dict[int, list[pa.Table]] = {}
         for path, data in sorted(blocks.items()):
             if path == "marks":

@@ -98,7 +98,6 @@ class SweepArea(Held[Events]):
     ) -> None:
         super().__init__(Events)
         self.form, self.memory, self.adaptive, self.name = form, memory or Memory(), adaptive, name
-        self.shed = 0
         self._indexes: dict[int, tuple[Events, tuple[Ints, Ints] | None]] = {}
         self._files: dict[int, Events] = {}
 

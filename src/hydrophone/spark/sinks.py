@@ -307,7 +307,7 @@ def prepare_table(spark: SparkSession, outlets: Iterable[Outlet], form: str | No
 
 OBSERVED = "hydrophone"
 """The name of our metrics in the progress that Spark reports of a query."""
-_SUMS = ("rows", "results", "keys", "state_bytes")
+_SUMS = ("rows", "results", "keys", "state_bytes", "shed")
 
 
 def observed(chunks: DataFrame, sources: int, stages: int) -> DataFrame:
@@ -335,9 +335,9 @@ def reported(batch: int, found: Mapping[str, int | None], took: float) -> Metric
 
     Examples
     --------
-    >>> found = {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "passed": 60, "mark_us": 1500}
+    >>> found = {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "shed": 0, "passed": 60, "mark_us": 1500}
     >>> reported(3, found | {"late_0": 0, "mark_0": 70}, took=1.5)  # doctest: +NORMALIZE_WHITESPACE
-    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'rows_per_second': 6.0, 'late': {},
+    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'shed': 0, 'rows_per_second': 6.0, 'late': {},
      'marks': {0: 70}, 'passed': 60, 'mark_ms': 1.5}
     """
     late, marks = (

@@ -209,6 +209,7 @@ class Shard:
             "late": {str(s): n for s, n in late.items()},
             "keys": sum(t.live for t in self.pipeline.scopes.values()),
             "state_bytes": sum(self.sizes.values()),
+            "shed": sum(self.pipeline.shed.values()),
             "marks": {str(s): self.trackers[p].mark for p, s in sources.items()},
             "mark_us": {str(self.plan.stage): round(took * 1e6)},
             **last,
