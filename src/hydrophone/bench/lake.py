@@ -50,11 +50,14 @@ def cases(quick: bool) -> Iterator[Case]:
         with tempfile.TemporaryDirectory() as name:
             write_lake(Path(name), rows, keys, overlap)
 
-            def frame(plan: Any, name: str = name) -> DataFrame:
+            def frame(plan: Any, slices: int | None = None, name: str = name) -> DataFrame:
                 rows = hp.read.parquet(name, key="sensor", time="time")
-                return rows.signal("value").sample(PERIOD).fir(TAPS).to_spark(spark, plan=plan, shape="segments")
+                query = rows.signal("value").sample(PERIOD).fir(TAPS)
+                return query.to_spark(spark, plan=plan, slices=slices, shape="segments")
 
             query = hp.read.parquet(name, key="sensor", time="time").signal("value").sample(PERIOD).fir(TAPS)
             chosen = batch.explain(query.node, spark).splitlines()[0].removeprefix("plan: ")
             peers = {f"{plan} by force": job(partial(frame, plan), total) for plan in ("slices", "shards")}
+            if overlap == 10:  # the more slices, the more often a file is read
+                peers |= {f"{n} slices by force": job(partial(frame, "slices", n), total) for n in (4, 8, 16)}
             yield Case(f"overlap {overlap}: {chosen}", job(partial(frame, "auto"), total), peers, runs)

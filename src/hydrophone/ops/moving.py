@@ -3,6 +3,9 @@
 There are no running totals. A window is the end of one block of `size` samples of the absolute grid and the beginning of the next. Each of
 the two parts is aggregated once for all windows, from the border between the blocks outwards. So nothing of a loud sample is left
 once it is out of the window, no cut can change a bit, and a sample costs the same for any size.
+
+The walk along the blocks stands in each of the loops: one that took the arithmetic as a function would be compiled anew in every
+process, because Numba keeps no such function in its cache.
 """
 
 from __future__ import annotations
