@@ -292,7 +292,7 @@ def test_a_burst_does_not_stay_in_a_sliding_dft() -> None:
     found = signal(quiet).sliding_dft(64).to_arrow()
     for time, line in zip(found["t"].to_pylist(), found["values"].to_pylist(), strict=True):
         end = time // 10
-        got = np.array([c["re"] + 1j * c["im"] for c in line])
+        got = np.array(line["re"]) + 1j * np.array(line["im"])
         wanted = np.fft.rfft(quiet[end - 63 : end + 1])
         if 1500 <= end < 1564:
             assert np.isnan(got).all()
@@ -310,4 +310,7 @@ def test_windows_leave_as_arrays() -> None:
     table = signal(np.arange(8.0)).window(4, hop=2).to_arrow()
     assert table.schema.field("values").type == pa.list_(pa.float64())
     assert table["values"].to_pylist() == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
-    assert signal(np.arange(8.0)).window(4).rfft().to_arrow().schema.field("values").type.value_type.num_fields == 2
+    spectra = signal(np.arange(8.0)).window(4).rfft().to_arrow()
+    arrays = pa.list_(pa.float64())
+    assert spectra.schema.field("values").type == pa.struct([("re", arrays), ("im", arrays)])
+    assert spectra["values"].to_pylist()[0] == {"re": [6, -2, -2], "im": [0, 2, 0]}

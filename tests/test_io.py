@@ -314,11 +314,34 @@ def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out.parquet").is_file() and names(tmp_path / "folder") == ["part-00000.parquet"]
 
 
-def test_segments_come_back_as_they_were(tmp_path: Path) -> None:
-    signal = stream().signal("value").sample(10, fill=hp.linear())
+@pytest.mark.parametrize("factor", [1.0, np.float32(2), 1j])
+def test_segments_come_back_as_they_were(tmp_path: Path, factor: complex) -> None:
+    signal = stream().signal("value").sample(10, fill=hp.linear()) * factor
     signal.to_parquet(tmp_path / "out.parquet", shape="segments")
     again = hp.from_segments(pq.read_table(tmp_path / "out.parquet"), key="sensor", time="ts")
     assert rows(again.to_arrow()) == rows(signal.to_arrow())
+
+
+def test_complex_segments_may_be_arrays_of_structs_too() -> None:
+    values = pa.array([[{"re": 1.0, "im": 2.0}, {"re": 3.0, "im": 4.0}]])
+    signal = hp.from_segments(pa.table({"t": [0], "values": values}), time="t", period="10ns")
+    assert signal.to_arrow()["value"].to_pylist() == [{"re": 1.0, "im": 2.0}, {"re": 3.0, "im": 4.0}]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"re": [1.0, 2.0], "im": [1.0]}, "more real parts than imaginary"),
+        ({"re": [1.0, None], "im": [1.0, 2.0]}, "null samples in 'values.re'"),
+        ({"re": [1.0], "im": None}, "null arrays in 'values.im'"),
+        (None, "null arrays in 'values'"),
+    ],
+)
+def test_complex_segments_are_whole(values: dict[str, list[float]] | None, message: str) -> None:
+    arrays = pa.list_(pa.float64())
+    column = pa.array([values], pa.struct([("re", arrays), ("im", arrays)]))
+    with pytest.raises(hp.DataError, match=message):
+        hp.from_segments(pa.table({"t": [0], "values": column}), time="t", period="10ns").to_arrow()
 
 
 @pytest.mark.parametrize("stamp", ["int", "timestamp"])

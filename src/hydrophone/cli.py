@@ -168,6 +168,8 @@ def _show_rows(table: pa.Table, counted: bool = True) -> None:
 
 def _cell(value: object) -> str:
     if isinstance(value, dict) and list(value) == ["re", "im"]:
+        if isinstance(value["re"], list):
+            return _cell([complex(*parts) for parts in zip(*value.values(), strict=True)])
         return f"{complex(value['re'], value['im']):.6g}"
     text = f"{value:.9g}" if isinstance(value, float) else "" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

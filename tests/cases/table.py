@@ -143,7 +143,12 @@ def plain_values(column: pa.ChunkedArray) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"re", "im"}:
-        return complex(value["re"], value["im"])
+        re, im = (_plain(part) for part in value.values())
+        return (
+            tuple(_plain({"re": a, "im": b}) for a, b in zip(re, im, strict=True))
+            if isinstance(re, tuple)
+            else complex(re, im)
+        )
     return tuple(_plain(v) for v in value) if isinstance(value, list | tuple | np.ndarray) else value
 
 

@@ -43,11 +43,12 @@ def write_lake(folder: Path, rows: int, keys: int) -> None:
 
 def answer(frame: DataFrame, shape: str) -> Answer:
     """Count, sum and sum of squares of the samples, added up by Spark; of spectra the sum of real parts and of powers."""
-    total = "aggregate(values, 0D, (a, x) -> a + {})"
+    total = "aggregate({}, 0D, (a, x) -> a + {})"
     if shape == "segments":
-        parts = ["size(values)", total.format("x"), total.format("x * x")]
+        parts = ["size(values)", total.format("values", "x"), total.format("values", "x * x")]
     elif shape == "spectra":
-        parts = ["size(values)", total.format("x.re"), total.format("x.re * x.re + x.im * x.im")]
+        powers = "zip_with(values.re, values.im, (re, im) -> re * re + im * im)"
+        parts = ["size(values.re)", total.format("values.re", "x"), total.format(powers, "x")]
     else:
         parts = ["1", "value", "value * value"]
     (row,) = frame.selectExpr(*(f"sum({part})" for part in parts)).collect()

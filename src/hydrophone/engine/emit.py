@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from hydrophone.batch import Batch, Events, Ints, Segments, Windows
 from hydrophone.errors import ParameterError, located
 from hydrophone.keys import KeyTable
 from hydrophone.ops.rows import sample_columns
-from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType, arrow_type
+from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType, arrays_type, arrow_type
 
 Shape = Literal["rows", "segments"]
 """How a uniform signal leaves: a row per sample, or a row per contiguous run with an array."""
@@ -25,12 +25,12 @@ def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     if isinstance(kind, StreamType):
         return pa.schema([*head, *([pa.field(kind.end, stamp)] if kind.end else []), *kind.columns])
     if isinstance(kind, WindowedType):
-        return pa.schema([*head, pa.field("values", pa.list_(arrow_type(kind.dtype)))])
+        return pa.schema([*head, pa.field("values", arrays_type(kind.dtype))])
     assert isinstance(kind, UniformType)
-    item = arrow_type(kind.dtype)
     if shape == "segments":
-        cell = pa.list_(item) if kind.channels else item
-        return pa.schema([*head, pa.field("period", pa.float64()), pa.field("values", pa.list_(cell))])
+        arrays = arrays_type(kind.dtype, depth=2 if kind.channels else 1)
+        return pa.schema([*head, pa.field("period", pa.float64()), pa.field("values", arrays)])
+    item = arrow_type(kind.dtype)
     names = [f"value_{i}" for i in range(kind.channels)] if kind.channels else ["value"]
     return pa.schema([*head, *(pa.field(n, item) for n in names)])
 
@@ -96,24 +96,29 @@ def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -
         return pa.table([*keys.columns(batch.slot), when(batch.start), *ends, *batch.columns.columns], schema=out)
     if isinstance(batch, Windows):
         rows, length = batch.values.shape
-        flat = sample_columns(np.ascontiguousarray(batch.values).reshape(-1))[0]
-        lists = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1) * length, pa.int32()), flat)
-        return pa.table([*keys.columns(batch.slot), when(batch.time), lists], schema=out)
+        arrays = _arrays(batch.values.reshape(-1), np.arange(rows + 1) * length)
+        return pa.table([*keys.columns(batch.slot), when(batch.time), arrays], schema=out)
     if shape == "rows":
         slot = batch.sample_slot
         return pa.table([*keys.columns(slot), when(batch.sample_time), *sample_columns(batch.values)], schema=out)
     assert isinstance(kind, UniformType)
     num, den, _ = batch.base.rows(batch.slot)
-    lists = pa.ListArray.from_arrays(pa.array(batch.offsets, pa.int32()), _cells(batch, kind))
+    vectors = [np.arange(len(batch.values) + 1) * kind.channels] if kind.channels else []
+    arrays = _arrays(batch.values.reshape(-1), *vectors, batch.offsets)
     start = when(batch.base.instant(batch.slot, batch.first))
-    return pa.table([*keys.columns(batch.slot), start, pa.array(num / den), lists], schema=out)
+    return pa.table([*keys.columns(batch.slot), start, pa.array(num / den), arrays], schema=out)
 
 
-def _cells(batch: Segments, kind: UniformType) -> pa.Array:
-    if not kind.channels:
-        return sample_columns(batch.values)[0]
-    flat = sample_columns(np.ascontiguousarray(batch.values).reshape(-1))[0]
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(batch.values) + 1) * kind.channels, pa.int32()), flat)
+def _arrays(values: np.ndarray[Any, Any], *offsets: Ints) -> pa.Array:
+    """Samples cut into arrays, and for each further `offsets` these into arrays of arrays; as `arrays_type` says."""
+    if values.dtype.kind == "c":
+        return pa.StructArray.from_arrays(
+            [_arrays(part, *offsets) for part in (values.real, values.imag)], ["re", "im"]
+        )
+    column = pa.array(values)
+    for cuts in offsets:
+        column = pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), column)
+    return column
 
 
 def points(kind: StreamType) -> StreamType:

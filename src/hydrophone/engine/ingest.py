@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from hydrophone.batch import Events, Ints, Segments, grid_per_slot
 from hydrophone.errors import DataError
 from hydrophone.keys import KeyTable
+from hydrophone.ops.rows import column_values, one_array
 from hydrophone.plan.source import Layout, plain
 from hydrophone.plan.types import UniformType
 from hydrophone.time import MAX_TIME, MIN_TIME
@@ -69,20 +70,9 @@ def instants(column: pa.ChunkedArray, name: str) -> Ints:
 
 def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: int) -> Segments:
     assert layout.samples is not None
-    lists: Any = table[layout.samples]
-    lists = (
-        lists.chunk(0)
-        if lists.num_chunks == 1
-        else pa.concat_arrays(lists.chunks)
-        if lists.num_chunks
-        else pa.array([], lists.type)
-    )
-    if lists.null_count or pc.any(pc.is_null(lists.flatten())).as_py():
-        raise DataError(f"source: null arrays or samples in {layout.samples!r}", hint="split a segment at its holes")
     kind = layout.type()
     assert isinstance(kind, UniformType)
-    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
-    values = np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).astype(kind.dtype, copy=False)
+    lengths, values = samples(one_array(table[layout.samples]), layout.samples, kind.dtype)
     base = _timebases(table, layout, slot, start)
     first, on_grid = base.index_at(slot, start)
     if not on_grid.all():
@@ -96,6 +86,25 @@ def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: i
     raw = Segments(slot, first, offsets, values, base)
     keep = order[lengths[order] > 0]
     return raw.cut(keep, first[keep], raw.next[keep]).joined()
+
+
+def samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[Ints, np.ndarray[Any, Any]]:
+    """How long each array of a column is, and all samples in a row; see `arrays_type`."""
+    if arrays.null_count:
+        raise DataError(f"source: null arrays in {name!r}", hint="leave out segments that are not there")
+    if pa.types.is_struct(arrays.type):
+        (lengths, real), (others, imaginary) = (
+            samples(arrays.field(part), f"{name}.{part}", np.empty(0, dtype).real.dtype) for part in ("re", "im")
+        )
+        if (lengths != others).any():
+            raise DataError(f"source: a segment in {name!r} has more real parts than imaginary ones, or fewer")
+        values = np.empty(len(real), dtype)
+        values.real, values.imag = real, imaginary
+        return lengths, values
+    flat = arrays.flatten()
+    if pc.any(pc.is_null(flat)).as_py():
+        raise DataError(f"source: null samples in {name!r}", hint="split a segment at its holes")
+    return pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64), column_values(flat, dtype)
 
 
 def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Timebases:

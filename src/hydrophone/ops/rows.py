@@ -215,19 +215,21 @@ def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:
 
 def column_values(column: pa.ChunkedArray | pa.Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Undo `sample_columns` for one column without nulls."""
-    if isinstance(column, pa.ChunkedArray):
-        column = (
-            column.chunk(0)
-            if column.num_chunks == 1
-            else pa.concat_arrays(column.chunks)
-            if column.num_chunks
-            else pa.array([], column.type)
-        )
+    column = one_array(column)
     if dtype.kind == "c":
         out = np.empty(len(column), dtype)
         out.real, out.imag = (column.field(i).to_numpy(zero_copy_only=False) for i in (0, 1))
         return out
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(dtype, copy=False)
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The pieces of a column joined; a single piece is not copied."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def signal_values(events: Events, kind: SignalType) -> np.ndarray[Any, Any]:

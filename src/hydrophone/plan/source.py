@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.plan.node import Node, Order
-from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, value_dtype
+from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_dtype
 from hydrophone.progress import Policy
 from hydrophone.timebase import Timebase
 
@@ -92,11 +91,8 @@ class Layout:
     def type(self) -> DataType:
         """What flows out of such a source."""
         if self.samples:
-            item = self.schema.field(self.samples).type
-            if not hasattr(item, "value_type"):
-                raise SignalTypeError(f"source: column {self.samples!r} is {item}, not an array of samples")
-            dtype = value_dtype(pa.field(self.samples, item.value_type), "source")
-            return UniformType(self.key_schema, self.time, self.clock, np.dtype(dtype), 0, self.timebase)
+            dtype = arrays_dtype(self.schema.field(self.samples), "source")
+            return UniformType(self.key_schema, self.time, self.clock, dtype, 0, self.timebase)
         columns = pa.schema([pa.field(n, plain(self.schema.field(n).type)) for n in self.payload])
         return StreamType(self.key_schema, self.time, self.clock, columns, self.end)
 

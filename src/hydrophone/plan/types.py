@@ -143,7 +143,7 @@ def _values(dtype: np.dtype[Any], channels: int) -> str:
 def value_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
     """The NumPy type of a payload column that holds samples; complex numbers are structs of ``re`` and ``im``."""
     kind = field.type
-    if pa.types.is_struct(kind) and [kind.field(i).name for i in range(kind.num_fields)] == ["re", "im"]:
+    if _is_complex(kind):
         return np.dtype(np.complex64 if kind.field(0).type == pa.float32() else np.complex128)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return np.dtype(kind.to_pandas_dtype())
@@ -156,6 +156,36 @@ def value_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
 def arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
     """The Arrow type that shows samples of this NumPy type."""
     if dtype.kind == "c":
-        part = pa.float32() if dtype == np.complex64 else pa.float64()
-        return pa.struct([("re", part), ("im", part)])
+        return _complex(pa.float32() if dtype == np.complex64 else pa.float64())
     return pa.from_numpy_dtype(dtype)
+
+
+def arrays_type(dtype: np.dtype[Any], depth: int = 1) -> pa.DataType:
+    """The Arrow type that shows arrays of such samples; of complex numbers an array of all ``re`` and one of all ``im``.
+
+    NumPy takes each of the two as it is, and in Spark they are half as large as an array of structs.
+    """
+    if dtype.kind == "c":
+        return _complex(arrays_type(np.empty(0, dtype).real.dtype, depth))
+    kind = arrow_type(dtype)
+    for _ in range(depth):
+        kind = pa.list_(kind)
+    return kind
+
+
+def arrays_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
+    """The NumPy type of the samples in a column of arrays, the inverse of `arrays_type`; arrays of complex structs do as well."""
+    kind = field.type
+    if _is_complex(kind) and all(hasattr(part.type, "value_type") for part in kind):
+        return value_dtype(pa.field(field.name, _complex(kind.field(0).type.value_type)), what)
+    if not hasattr(kind, "value_type"):
+        raise SignalTypeError(f"{what}: column {field.name!r} is {kind}, not an array of samples")
+    return value_dtype(pa.field(field.name, kind.value_type), what)
+
+
+def _complex(part: pa.DataType) -> pa.DataType:
+    return pa.struct([("re", part), ("im", part)])
+
+
+def _is_complex(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and [part.name for part in kind] == ["re", "im"]

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.engine import local
-from hydrophone.engine.ingest import instants
+from hydrophone.engine.ingest import instants, samples
 from hydrophone.errors import DataError, ParameterError, UnsupportedError
+from hydrophone.ops.rows import one_array
 from hydrophone.plan.types import DataType, StreamType, WindowedType
 from hydrophone.plot.envelope import Ints, Trace
 from hydrophone.sigseg import SigSeg
@@ -192,10 +193,5 @@ def spectra(query: Query, kind: WindowedType, chosen: Choice) -> dict[tuple[Any,
     return found
 
 
-def _array(lists: pa.ChunkedArray, kind: WindowedType) -> Any:
-    flat = pc.list_flatten(lists.combine_chunks())
-    if kind.dtype.kind == "c":
-        values = flat.field("re").to_numpy(zero_copy_only=False) + 1j * flat.field("im").to_numpy(zero_copy_only=False)
-    else:
-        values = flat.to_numpy(zero_copy_only=False)
-    return values.reshape(-1, kind.length)
+def _array(arrays: pa.ChunkedArray, kind: WindowedType) -> Any:
+    return samples(one_array(arrays), "values", kind.dtype)[1].reshape(-1, kind.length)
