@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hydrophone as hp
-from hydrophone.bench.harness import Answer, Turns, digest
+from hydrophone.bench.harness import Answer, Turns, digest, settle
 from hydrophone.bench.jobs import processor_seconds
 from hydrophone.bench.peers import apply_in_pandas_with_state
 
@@ -72,6 +72,7 @@ class Way:
     def take(self, rows: pa.Table, batch: int) -> tuple[float, float]:
         """Let a file arrive and wait for its micro-batch: seconds by Spark's clock, and of processors."""
         draft = drafted(self.home / "in", rows, batch)
+        settle(1000)
         busy = processor_seconds()
         draft.rename(draft.with_name(f"part-{batch:03d}.parquet"))
         self.query.processAllAvailable()
