@@ -6,15 +6,17 @@ See ``docs/decisions/0001-the-kernel-contract.md``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hydrophone.batch import Batch, Ints, Mask
 from hydrophone.keys import KeyTable
+from hydrophone.marks import Mark, lowest
 from hydrophone.state import Held, SlotArrays, State
 
-Marks = tuple[int, ...]
+Marks = tuple[Any, ...]
+"""A mark for every input: a number, or in the `advance` of a kernel that is `keyed` also an array by slot (`hydrophone.marks.Mark`)."""
 Joint = tuple[int, int]
 """Joint progress of pairs: none will come that starts before the first and whose other time lies before the second."""
 
@@ -34,29 +36,28 @@ class Kernel:
         The keys of the inputs' scope (the pipeline sets it).
     out_keys : KeyTable
         The keys of the output's scope; another table only where the operator changes the key.
-    key_marks : int64 array or None
-        The marks of all slots of the only input, where keys have their own (the pipeline sets it before `advance`); none lies below
-        the input's mark, so that an operator which does not look at them is right all the same.
+    keyed : bool
+        Whether `advance` takes and gives marks per key where there are some; otherwise it gets one for all, and gives one.
     joint : Joint or None
         The joint progress of the first input, where it has one (the pipeline sets it before `advance`).
     """
 
     VERSION: ClassVar[int] = 1
+    keyed: ClassVar[bool] = False
     keys: KeyTable
     out_keys: KeyTable
     joint: Joint | None = None
-    key_marks: Ints | None = None
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Take a batch on an input port; give what is known already. Batches of a key that needs order come in order."""
         raise NotImplementedError
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Take the marks of all inputs; give what became final, and the OUTPUT mark: a lower bound on the start of anything still to come.
 
-        Marks never fall. ``MAX_TIME`` means that the data has ended.
+        Marks never fall. ``MAX_TIME`` means that the data has ended. `hydrophone.marks` has the words for marks per key.
         """
-        return (), min(marks)
+        return (), lowest(marks)
 
     def jointly(self, marks: Marks) -> Joint | None:
         """The joint progress of the output, asked for after `advance` where the plan says that it has one."""
@@ -67,6 +68,11 @@ class Kernel:
         return np.ones(len(self.keys), np.bool_)
 
     # --- from here on nothing needs to be overridden ------------------------------------------------------------------
+
+    @property
+    def takes_key_marks(self) -> bool:
+        """Whether marks per key may come: who leaves marks as they are leaves those of keys too."""
+        return self.keyed or type(self).advance is Kernel.advance
 
     def states(self) -> dict[str, State]:
         """The state by attribute name."""

@@ -314,14 +314,16 @@ class Timebases:
         """
         return cast("Ints", _grid_index(*self._rows(slot), t)[0])
 
-    def index_from_mark(self, slot: Ints, mark: int) -> Ints:
-        """Return `index_from` of one instant for all these slots; where they share a grid, it is found once.
+    def index_from_mark(self, slot: Ints, mark: int | Ints) -> Ints:
+        """Return `index_from` of one instant for all these slots, or of one for each; one instant on one grid is looked for once.
 
         Examples
         --------
         >>> Timebases.shared(Timebase.every("20ms")).index_from_mark(np.array([0, 5]), 40_000_000)
         array([2, 2])
         """
+        if isinstance(mark, np.ndarray):
+            return self.index_from(slot, mark)
         if len(self.num) == 1:
             return np.full(len(slot), _grid_index(*self._rows(slot), int(mark))[0])
         return self.index_from(slot, np.full(len(slot), mark))

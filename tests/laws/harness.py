@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from tests.cases import Case, Row, Source, rows
 
-from hydrophone.batch import Batch, Progress
+import hydrophone as hp
+from hydrophone.batch import Batch, Progress, Segments
 from hydrophone.engine import emit
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.marks import Mark, least, of
 from hydrophone.plan.lower import Lowered, lower
 from hydrophone.plan.node import Node
 from hydrophone.time import MAX_TIME, MIN_TIME
@@ -31,9 +33,11 @@ class Feed:
     order: np.ndarray
     done: int = 0
     starts: np.ndarray = field(init=False)
+    keys: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.starts = self.source.starts()[self.order]
+        self.keys = key_numbers(self.source)[self.order]
 
     @property
     def left(self) -> int:
@@ -48,6 +52,22 @@ class Feed:
         """The largest mark that is legal now."""
         return int(self.starts[self.done :].min()) if self.left else MAX_TIME
 
+    def promises(self) -> tuple[pa.Table, np.ndarray]:
+        """A row of every key that has come, and the largest mark that is legal for it now."""
+        key, first = np.unique(self.keys[: self.done], return_index=True)
+        legal = np.full(int(self.keys.max(initial=0)) + 1, MAX_TIME)
+        np.minimum.at(legal, self.keys[self.done :], self.starts[self.done :])
+        return self.source.table.take(pa.array(self.order[first], pa.int64())), legal[key]
+
+
+def key_numbers(source: Source) -> np.ndarray:
+    """A number for the key of every row."""
+    if not source.keys:
+        return np.zeros(len(source.table), np.int64)
+    names = zip(*(source.table[k].to_pylist() for k in source.keys), strict=True)
+    known: dict[Any, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+
 
 @dataclass(frozen=True)
 class Manner:
@@ -60,6 +80,8 @@ class Manner:
     eager: float
     """How often marks are given, and how close to what is legal."""
     sweeps: bool = True
+    apart: float | None = None
+    """How far keys are apart, as a share of the whole time, where they promise each for itself; None: sources promise for all keys."""
 
     def feeds(self, sources: list[Source]) -> list[Feed]:
         rng = np.random.default_rng(self.seed)
@@ -69,6 +91,9 @@ class Manner:
             span = float(start.max() - start.min() + 1) if len(start) else 1.0
             # Relative to the first start: near 2026 a double no longer tells nanoseconds apart.
             relative = (start - start.min()).astype(float) if len(start) else start.astype(float)
+            if self.apart is not None:
+                key = key_numbers(source)
+                relative += rng.random(int(key.max(initial=0)) + 1)[key] * span * self.apart
             feeds.append(
                 Feed(source, np.argsort(relative + rng.random(len(start)) * span * self.disorder, kind="stable"))
             )
@@ -82,13 +107,17 @@ def manners() -> st.SearchStrategy[Manner]:
         disorder=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
         chunk=st.sampled_from([1, 2, 5, 13, 1000]),
         eager=st.sampled_from([1.0, 0.7, 0.3, 0.0]),
+        apart=st.sampled_from([None, 0.0, 0.3, 1.0]),
     )
 
 
 class Run:
     """One run of a plan; checks on the way that no output breaks the promise of the output mark."""
 
-    def __init__(self, case: Case, restart: Callable[[Run], None] | None = None) -> None:
+    def __init__(self, case: Case, restart: Callable[[Run], None] | None = None, per_key: bool = False) -> None:
+        if per_key:
+            own = hp.delayed(MAX_TIME - 1, per_key=0)
+            case = replace(case, inputs={name: replace(s, progress=own) for name, s in case.inputs.items()})
         self.case = case
         self.plan = lower([case.build().node])
         self.root: Node = self.plan.roots[0]
@@ -96,13 +125,14 @@ class Run:
         self.sources = sources_of(case, self.plan)
         self.found: list[Row] = []
         self.restart = restart
-        self.promised = MIN_TIME
+        self.promised: Mark = MIN_TIME
         self.given = [MIN_TIME] * len(self.sources)
 
     def drain(self) -> None:
         for batch in self.pipeline.drain(self.root):
             at = emit.owners(batch)
-            assert not len(at) or at.min() >= self.promised, f"a row at {at.min()} after the mark {self.promised}"
+            late = at < of(self.promised, batch.sample_slot if isinstance(batch, Segments) else batch.slot)
+            assert not late.any(), f"a row at {at[late][0]} after the mark {self.promised}"
             self.found += self._rows(batch)
 
     def _rows(self, batch: Batch) -> list[Row]:
@@ -113,8 +143,16 @@ class Run:
         self.pipeline.advance([Progress(m) for m in self.given])
         self.drain()
         mark = self.pipeline.marks[self.root]
-        assert mark >= self.promised, "an output mark fell"
-        self.promised = mark
+        assert mark >= least(self.promised), "an output mark fell"
+        self.promised = self.pipeline.key_marks.get(self.root, mark)
+
+    def promise(self, port: int, feed: Feed, rng: np.random.Generator) -> None:
+        """Every key says something that is legal, as far as the plan cares."""
+        node = self.pipeline.ports[port]
+        if node in self.pipeline.ahead:
+            keys, legal = feed.promises()
+            marks = np.array([_some_mark(int(m), MIN_TIME + 100, rng) for m in legal], np.int64)
+            self.pipeline.promise(port, keys, marks)
 
     def go(self, manner: Manner) -> list[Row]:
         rng = np.random.default_rng(manner.seed + 1)
@@ -125,13 +163,15 @@ class Run:
             if rng.random() < 0.7:
                 self.drain()
             if rng.random() < manner.eager:
+                for number, feed in enumerate(feeds) if manner.apart is not None else ():
+                    self.promise(number, feed, rng)
                 self.advance([_some_mark(f.promise(), g, rng) for f, g in zip(feeds, self.given, strict=True)])
             if manner.sweeps and rng.random() < 0.3:
                 self.pipeline.sweep()
             if self.restart is not None and rng.random() < 0.4:
                 self.restart(self)
         self.advance([MAX_TIME] * len(feeds))
-        assert self.promised == MAX_TIME, "the end of the data did not reach the end of the plan"
+        assert least(self.promised) == MAX_TIME, "the end of the data did not reach the end of the plan"
         return self.found
 
 

@@ -112,7 +112,7 @@ MAKERS: list[Callable[[Any], Case]] = [
 def test_random_queries(maker: Callable[[Any], Case], data: st.DataObject, manner: Manner, restart: str) -> None:
     case = data.draw(st.composite(maker)(), label=maker.__name__)
     case.check(case.build().to_arrow())
-    case.check(Run(case, RESTARTS[restart]()).go(manner))
+    case.check(Run(case, RESTARTS[restart](), manner.apart is not None).go(manner))
     if bounded(case):
         sources = sources_of(case, lower([case.build().node]))
         case.check(run_slices(case, edges(sources, np.random.default_rng(manner.seed))))

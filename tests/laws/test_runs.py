@@ -48,4 +48,4 @@ RESTARTS: dict[str, Callable[[], Restart | None]] = {"never": lambda: None, "ful
 @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_no_way_of_running_changes_the_answer(case: Case, manner: Manner, restart: str) -> None:
     """Chunks, arrival order, marks, sweeps and restarts; output marks are checked on the way."""
-    case.check(Run(case, RESTARTS[restart]()).go(manner))
+    case.check(Run(case, RESTARTS[restart](), manner.apart is not None).go(manner))

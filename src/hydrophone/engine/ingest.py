@@ -26,7 +26,7 @@ _FINEST_DENOMINATOR = 1_000_000
 def ingest(table: pa.Table, layout: Layout, keys: KeyTable) -> Events | Segments:
     """Read rows as events, or as segments where the layout says so."""
     start = instants(table[layout.time], layout.time)
-    slot = keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
+    slot = slots(table, layout, keys)
     if layout.samples:
         return _segments(table, layout, slot, start, len(keys))
     end = None
@@ -44,6 +44,11 @@ def ingest(table: pa.Table, layout: Layout, keys: KeyTable) -> Events | Segments
         return Events(slot, start, end, columns)
     arrays = [c if c.type == plain(c.type) else c.cast(plain(c.type)) for c in columns.columns]
     return Events(slot, start, end, pa.table(arrays, names=list(layout.payload)))
+
+
+def slots(table: pa.Table, layout: Layout, keys: KeyTable) -> Ints:
+    """The slots of the keys of rows."""
+    return keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
 
 
 def instants(column: pa.ChunkedArray, name: str) -> Ints:

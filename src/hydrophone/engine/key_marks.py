@@ -22,7 +22,7 @@ class KeyMarks(Kernel):
     >>> slot = marks.keys.slots([pa.array(["a", "b", "a"])])
     >>> marks.see(slot, np.array([10, 4, 9]))
     >>> marks.all(mark=3)
-    array([8, 3])
+    array([8, 3, 3])
     """
 
     def __init__(self, delay: int) -> None:
@@ -37,11 +37,11 @@ class KeyMarks(Kernel):
         self.latest.touch(slot)
 
     def all(self, mark: int) -> Ints:
-        """The marks of all slots, where the whole source has come to `mark`."""
+        """The marks of all slots, and of keys in none, where the whole source has come to `mark`."""
         self._mark = max(mark, self._mark)
         self.latest.reserve(len(self.keys))
         own = add_time(self.latest["time"][: len(self.keys)], -self.delay)
-        return np.maximum(own, self._mark)
+        return np.append(np.maximum(own, self._mark), self._mark)
 
     def idle(self, marks: Marks) -> Mask:
         """Keys that are no further than all are."""

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Ints, Progress
-from hydrophone.engine.ingest import ingest, instants
+from hydrophone.engine.ingest import ingest, instants, slots
 from hydrophone.engine.key_marks import KeyMarks
 from hydrophone.errors import HydrophoneError, StateVersionError
 from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
+from hydrophone.marks import Mark, least, of
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
 from hydrophone.state import Held
@@ -47,6 +48,7 @@ class Pipeline:
             for port, source in enumerate(node.inputs):
                 self.consumers[source].append((node, port))
         self.marks: dict[Node, int] = dict.fromkeys(self.nodes, MIN_TIME)
+        self.key_marks: dict[Node, Ints] = {}
         self.joints: dict[Node, Joint | None] = {n: None for n in self.nodes if n.paired is not None}
         self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
 
@@ -90,11 +92,16 @@ class Pipeline:
         if node not in self.ahead or not len(table):
             return mark
         assert isinstance(node, Port)
-        layout, keys, marks = node.layout, self.keys(node), self.ahead[node]
-        slot = keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
-        passed: Ints = marks.all(mark)[slot]
-        marks.see(slot, instants(table[layout.time], layout.time))
+        slot, marks = slots(table, node.layout, self.keys(node)), self.ahead[node]
+        passed = of(marks.all(mark), slot)
+        marks.see(slot, instants(table[node.layout.time], node.layout.time))
         return passed
+
+    def promise(self, port: int, table: pa.Table, marks: Ints) -> None:
+        """Take what rows at a port promise for their keys."""
+        node = self.ports[port]
+        assert isinstance(node, Port)
+        self.ahead[node].see(slots(table, node.layout, self.keys(node)), marks)
 
     def step(self, port: int, batch: Batch) -> None:
         """Take a batch at a port."""
@@ -102,7 +109,7 @@ class Pipeline:
 
     def advance(self, progress: Sequence[Progress]) -> None:
         """Take the progress of every port (by number), and let it pass through all operators."""
-        by_key: dict[Node, Ints] = {}
+        self.key_marks = {}
         for node in self.nodes:
             before = self.marks[node]
             if isinstance(node, Port):
@@ -110,22 +117,27 @@ class Pipeline:
                 if node in self.joints:
                     self.joints[node] = progress[node.number].joint
                 if node in self.ahead:
-                    by_key[node] = self.ahead[node].all(self.marks[node])
+                    self.key_marks[node] = self.ahead[node].all(self.marks[node])
                 continue
-            marks, kernel = tuple(self.marks[i] for i in node.inputs), self.kernels[node]
+            kernel = self.kernels[node]
             kernel.joint = self.joints.get(node.inputs[0])
-            kernel.key_marks = by_key.get(node.inputs[0]) if len(node.inputs) == 1 else None
             try:
-                batches, mark = kernel.advance(marks)
+                batches, mark = kernel.advance(self._marks_for(node))
                 self._give(node, batches)
             except HydrophoneError as error:
                 _locate(error, node)
                 raise
-            self.marks[node] = max(before, mark)
+            self.marks[node] = max(before, least(mark))
+            if isinstance(mark, np.ndarray):
+                self.key_marks[node] = mark
             if node in self.joints:
-                self.joints[node] = kernel.jointly(marks)
-            if kernel.key_marks is not None and node.rowwise and node.type.scope == node.inputs[0].type.scope:
-                by_key[node] = kernel.key_marks
+                self.joints[node] = kernel.jointly(tuple(self.marks[i] for i in node.inputs))
+
+    def _marks_for(self, node: Node) -> tuple[Mark, ...]:
+        """The marks of a node's inputs: per key where they are so, all have the same keys, and the node can take them."""
+        scopes = {node.type.scope, *(i.type.scope for i in node.inputs)}
+        by_key = self.key_marks if len(scopes) == 1 and self.kernels[node].takes_key_marks else {}
+        return tuple(by_key.get(i, self.marks[i]) for i in node.inputs)
 
     def _give(self, node: Node, batches: Iterable[Batch]) -> None:
         for batch in batches:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, moved, of
 from hydrophone.ops.folding import fold
 from hydrophone.ops.picks import Pick, flat, picked
 from hydrophone.ops.place import in_order
@@ -25,7 +26,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+from hydrophone.time import MAX_TIME, add_time
 
 Aggregates = Sequence[tuple[str, Aggregate]]
 
@@ -269,11 +270,7 @@ class PaneKernel(Aggregating):
         """Merge what came since the last time."""
         self._compact()
 
-    def mark_of(self, slot: Ints, mark: int) -> Ints:
-        """The marks of some rows: those of their keys, where keys have their own."""
-        return np.full(len(slot), mark) if self.key_marks is None else self.key_marks[slot]
-
-    def _pane_of(self, start: Ints) -> Ints:
+    def _pane_of(self, start: Any) -> Any:
         return (start - self.offset) // self.pane * self.pane + self.offset
 
     def _compact(self) -> Events | None:
@@ -349,11 +346,12 @@ class TumbleKernel(PaneKernel):
 
     other: int | None = None
     """Where in the key the other time of pairs is, if it is there and they progress on both."""
+    keyed = True
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the windows that ended at or before the mark."""
         mark = marks[0]
-        bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.pane * self.pane + self.offset
+        bound = moved(mark, self._pane_of)
         if not any(self._over(part.slot, part.start, mark).any() for part in self.open.parts):
             return (), bound
         held = self._compact()
@@ -365,10 +363,10 @@ class TumbleKernel(PaneKernel):
             forget(rows, lambda r: self._over(r.slot, self._pane_of(r.start), mark))
         return (Events(cells.slot, cells.start, stop, columns),), bound
 
-    def _over(self, slot: Ints, start: Ints, mark: int) -> Mask:
+    def _over(self, slot: Ints, start: Ints, mark: Mark) -> Mask:
         """Which windows nothing can fall into any more."""
         stop = add_time(start, self.pane)
-        over: Mask = stop <= self.mark_of(slot, mark)
+        over: Mask = stop <= of(mark, slot)
         if self.other is not None and self.joint is not None:
             left, right = self.joint
             # Only the windows that the first time has passed need a look at their key.

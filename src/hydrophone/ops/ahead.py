@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Ints, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType
@@ -55,6 +56,8 @@ class FirAhead(Node):
 class FirAheadKernel(Kernel):
     """Holds the samples whose sum is not known yet, which are also all that these sums need."""
 
+    keyed = True
+
     def __init__(self, taps: npt.NDArray[Any], out: UniformType) -> None:
         self.taps, self.out = taps.astype(out.dtype), out
         self.waiting: Held[Segments] = Held(Segments)
@@ -71,16 +74,16 @@ class FirAheadKernel(Kernel):
         last = np.searchsorted(held.slot, held.slot, "right") - 1
         return self._known(held, held.next[last] - len(self.taps) + 1)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """The sums whose last sample cannot come any more; the others hold the output mark."""
         held, mark = self.waiting.all(), marks[0]
         if held is None:
             return (), mark
-        if mark == MAX_TIME:
-            return self._known(held, held.next), mark
-        out = self._known(held, held.base.index_from_mark(held.slot, mark) - len(self.taps) + 1)
+        own = of(mark, held.slot)
+        before = held.base.index_from_mark(held.slot, own) - len(self.taps) + 1
+        out = self._known(held, np.where(np.equal(own, MAX_TIME), held.next, before))
         rest = self.waiting.all()
-        return out, mark if rest is None else min(mark, int(rest.base.instant(rest.slot, rest.first).min()))
+        return out, mark if rest is None else held_back(mark, rest.slot, rest.base.instant(rest.slot, rest.first))
 
     def _known(self, held: Segments, before: Ints) -> Iterable[Batch]:
         """The sums before these indices; their samples are let go."""

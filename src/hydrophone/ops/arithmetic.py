@@ -13,12 +13,13 @@ import numpy as np
 from hydrophone.batch import AT_ONCE, Batch, Ints, Mask, Segments, merge_bases
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.marks import Mark, lowest, of
 from hydrophone.ops.calls import as_tried, guarded, name_of
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import UniformType, rate
 from hydrophone.runs import intersect_runs
 from hydrophone.state import Field, Held, SlotArrays
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import MIN_TIME
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -74,6 +75,8 @@ class Combine(Node):
 class CombineKernel(Kernel):
     """Holds the samples of either side that the other side may still answer."""
 
+    keyed = True
+
     def __init__(self, operation: Callable[[Any, Any], Any], *, broadcast: bool = True) -> None:
         self.operation, self.broadcast = operation, broadcast
         self.left: Held[Segments] = Held(Segments)
@@ -122,14 +125,14 @@ class CombineKernel(Kernel):
         for held, batch, below in ((self.left, a, below_a), (self.right, b, below_b)):
             held.replace(batch.split(below)[1], batch.slot[batch.first < below])
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """A sample before the other side's mark has no partner."""
         for held, mark in ((self.left, marks[1]), (self.right, marks[0])):
             batch = held.all()
             if batch is not None:
-                below = batch.base.index_from_mark(batch.slot, mark)
-                held.replace(batch.split(below)[1] if mark < MAX_TIME else None, batch.slot[batch.first < below])
-        return (), min(marks)
+                below = batch.base.index_from_mark(batch.slot, of(mark, batch.slot))
+                held.replace(batch.split(below)[1], batch.slot[batch.first < below])
+        return (), lowest(marks)
 
     def idle(self, marks: Marks) -> Mask:
         """What was seen matters only while samples wait."""

@@ -16,6 +16,7 @@ from hydrophone.batch import Batch, Events, Ints
 from hydrophone.columns import take_all
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, by_slot, held_back, least, of
 from hydrophone.ops.joins import free_name
 from hydrophone.ops.overlaps import by_time
 from hydrophone.ops.place import in_order, untie
@@ -100,35 +101,38 @@ class AsofJoin(Node):
 class AsofJoinKernel(Kernel):
     """Holds left events until the right mark has passed them, and the right ones that they, or later ones, may need."""
 
+    keyed = True
+
     def __init__(self, direction: str, tolerance: int | None, out: StreamType) -> None:
         self.direction, self.out = direction, out
         self.tolerance = EVER if tolerance is None else tolerance
         self.left = SweepArea("list")
         self.right = SweepArea("sorted")
-        self._oldest = MIN_TIME
+        self._oldest: Mark = MIN_TIME
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Remember, but no right event that is too old for all left ones, by the progress that is known."""
         assert isinstance(batch, Events)
         if port:
-            self.right.insert(without(batch, batch.start < self._oldest))
+            self.right.insert(without(batch, batch.start < of(self._oldest, batch.slot)))
         else:
             self.left.insert(batch)
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the left events whose match is known."""
         held, right = self.left.all(), self.right.all()
         out: list[Batch] = []
         if held is not None:
             ahead = 0 if self.direction == "backward" else self.tolerance
             known = add_time(held.start, ahead) if ahead else held.start
-            ready = known < marks[1] if marks[1] < MAX_TIME else np.ones(len(held), np.bool_)
+            other = of(marks[1], held.slot)
+            ready = (known < other) | np.equal(other, MAX_TIME)
             if ready.any():
                 out.append(self._joined(self.left.take(ready), right))
         waiting = self.left.all()
-        first = marks[0] if waiting is None else min(marks[0], int(waiting.start.min()))
-        self._oldest = int(self._before(first))
+        first = marks[0] if waiting is None else held_back(marks[0], waiting.slot, waiting.start)
+        self._oldest = self._before(first)
         if right is not None:
             self._forget(right, waiting, marks[0])
         return out, first
@@ -136,7 +140,7 @@ class AsofJoinKernel(Kernel):
     def _before(self, time: Any) -> Any:
         """The earliest instant that matters to left events from a time on."""
         if self.tolerance == EVER:
-            return np.full_like(time, MIN_TIME)
+            return np.full_like(time, MIN_TIME) if isinstance(time, np.ndarray) else MIN_TIME
         return add_time(time, 0 if self.direction == "forward" else -self.tolerance)
 
     def _joined(self, left: Events, right: Events | None) -> Events:
@@ -174,12 +178,12 @@ class AsofJoinKernel(Kernel):
             out.append(pa.array(line, mask=~(both & valid[low] & valid[high])))
         return out
 
-    def _forget(self, right: Events, waiting: Events | None, mark: int) -> None:
+    def _forget(self, right: Events, waiting: Events | None, mark: Mark) -> None:
         """Drop right events that no left event can need: too long ago, or not the last before all that may ask."""
-        lowest = np.full(len(self.keys), mark)
+        lowest = by_slot(mark, len(self.keys))
         if waiting is not None:
             np.minimum.at(lowest, waiting.slot, waiting.start)
-        if mark == MAX_TIME and waiting is None:
+        if least(mark) == MAX_TIME and waiting is None:
             self.right.expire(lambda events: np.ones(len(events), np.bool_))
             return
         oldest = self._before(lowest)

@@ -13,13 +13,14 @@ from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.keys import spread
+from hydrophone.marks import Mark, moved, of
 from hydrophone.ops.aggregates import check_span
 from hydrophone.ops.place import in_order
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+from hydrophone.time import MAX_TIME, add_time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,6 +89,8 @@ class Reservoir(Choose):
 class ChooseKernel(Kernel):
     """Holds the best events of open windows."""
 
+    keyed = True
+
     def __init__(self, k: int, size: int, offset: int) -> None:
         self.k, self.size, self.offset = k, size, offset
         self.open: Held[Events] = Held(Events)
@@ -102,15 +105,15 @@ class ChooseKernel(Kernel):
         self.open.add(self._best(batch))
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the windows that ended."""
         mark, held = marks[0], self.open.all()
-        bound = mark if mark in (MIN_TIME, MAX_TIME) else (mark - self.offset) // self.size * self.size + self.offset
+        bound = moved(mark, lambda m: (m - self.offset) // self.size * self.size + self.offset)
         if held is None:
             return (), bound
         held = self._best(held)
         self.open.replace(held, np.zeros(0, np.int64))
-        over = add_time(self._window(held) * self.size + self.offset, self.size) <= mark
+        over = add_time(self._window(held) * self.size + self.offset, self.size) <= of(mark, held.slot)
         return ((self.open.take(over),) if over.any() else ()), bound
 
     def _window(self, events: Events) -> Ints:

@@ -13,6 +13,7 @@ from hydrophone import expr
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -65,10 +66,10 @@ class Recent:
         first = search(rows.slot, rows.start, rows.slot[at], add_time(rows.start[at], -self.within), "left")
         return np.maximum(first, at - count + 1)
 
-    def forget(self, mark: int) -> None:
+    def forget(self, mark: Mark) -> None:
         """Drop what lies too far back for any event that may come."""
         held = self.held.all()
-        if held is not None and (over := add_time(held.start, self.within) < mark).any():
+        if held is not None and (over := add_time(held.start, self.within) < of(mark, held.slot)).any():
             self.held.take(over)
 
 
@@ -114,6 +115,8 @@ class Pairs(Node):
 class PairsKernel(Kernel):
     """The last event of every key."""
 
+    keyed = True
+
     def __init__(self, within: int | None, out: StreamType) -> None:
         self.out = out
         self.last: Held[Events] = Held(Events)
@@ -131,7 +134,7 @@ class PairsKernel(Kernel):
         columns = pa.table([*event.columns.columns, stamp, *before.columns.columns], schema=self.out.columns)
         return (event.with_columns(columns),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget."""
         self.recent.forget(marks[0])
         return (), marks[0]
@@ -199,6 +202,8 @@ class Pattern(Node):
 class PatternKernel(Kernel):
     """The last events of every key, one fewer than there are steps."""
 
+    keyed = True
+
     def __init__(self, steps: tuple[tuple[str, nw.Expr], ...], within: int, kind: StreamType, out: StreamType) -> None:
         self.conditions, self.kind, self.out = [c for _, c in steps], kind, out
         self.last: Held[Events] = Held(Events)
@@ -223,7 +228,7 @@ class PatternKernel(Kernel):
             columns += event.columns.columns
         return (rows.select(at).with_columns(pa.table(columns, schema=self.out.columns)),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget."""
         self.recent.forget(marks[0])
         return (), marks[0]
@@ -270,6 +275,8 @@ class LastN(Node):
 class LastNKernel(Aggregating):
     """The last n - 1 events of every key: their parts, and what picks look at."""
 
+    keyed = True
+
     def __init__(self, n: int, within: int | None, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.n = n
@@ -289,7 +296,7 @@ class LastNKernel(Aggregating):
         event = rows.select(new)
         return (event.with_columns(found),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget."""
         self.recent.forget(marks[0])
         return (), marks[0]

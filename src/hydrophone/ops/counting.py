@@ -11,6 +11,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.aggregates import Aggregates, Aggregating, aggregate_fields, check_aggregates, end_name, part_table
 from hydrophone.ops.picks import picked
 from hydrophone.ops.summaries import Aggregate, Parts
@@ -65,6 +66,8 @@ class CountWindow(Node):
 class CountWindowKernel(Aggregating):
     """The open window of every key: the rows of picks are held under the start of their window."""
 
+    keyed = True
+
     def __init__(self, size: int, by: str, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.size, self.by = size, by
@@ -94,14 +97,15 @@ class CountWindowKernel(Aggregating):
         self.open.replace(rows.select(~done), batch.slot)
         return (self._windows(rows.select(done)),) if done.any() else ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Open windows hold the output mark; at the end of the data they end."""
         mark, held = marks[0], self.open.all()
         if held is None:
             return (), mark
-        if mark == MAX_TIME:
-            return (self._windows(self.open.take(np.ones(len(held), np.bool_))),), mark
-        return (), min(mark, int(held.start.min()))
+        ended = np.broadcast_to(np.equal(of(mark, held.slot), MAX_TIME), len(held))
+        out = (self._windows(self.open.take(ended)),) if ended.any() else ()
+        rest = self.open.all()
+        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
 
     def _check(self, rows: Events) -> None:
         number = rows.columns["number"].to_numpy()

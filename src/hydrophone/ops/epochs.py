@@ -10,6 +10,7 @@ import numpy as np
 from hydrophone.batch import Batch, Events, Ints, Segments, Windows
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, least, lowest, of
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -67,6 +68,8 @@ class Epochs(Node):
 class EpochsKernel(Kernel):
     """Events that wait for their samples, and the samples that an event may still need."""
 
+    keyed = True
+
     def __init__(self, before: int, after: int, kind: UniformType) -> None:
         self.before, self.after = before, after
         self.grids = Grids(kind.timebase)
@@ -84,15 +87,15 @@ class EpochsKernel(Kernel):
             self.samples.add(batch)
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """All windows whose samples and events are known; then forget what no event can need."""
-        mark, base = min(marks), self.grids.base
+        mark, base = lowest(marks), self.grids.base
         out: tuple[Batch, ...] = ()
         events = self.events.all()
         if events is not None:
             last = base.index_from(events.slot, events.start) + self.after
             # Ready when its last sample lies before the mark, and so nothing under it can come any more.
-            ripe = base.instant(events.slot, last) < mark
+            ripe = base.instant(events.slot, last) < of(mark, events.slot)
             if ripe.any():
                 taken = self.events.take(ripe)
                 last = base.index_from(taken.slot, taken.start) + self.after
@@ -119,15 +122,15 @@ class EpochsKernel(Kernel):
         view = np.lib.stride_tricks.sliding_window_view(held.values, size)
         return (Windows(slot, last, view[at], held.base),)
 
-    def _forget(self, mark: int) -> None:
+    def _forget(self, mark: Mark) -> None:
         """Events that wait, or that may still come, reach back so far."""
         held = self.samples.all()
         if held is None:
             return
-        if mark == MAX_TIME:
+        if least(mark) == MAX_TIME:
             self.samples.replace(None, held.slot)
             return
         # An event that is not taken yet ends at or after the mark; before any mark that is below all numbers.
-        known = np.maximum(held.base.index_from_mark(held.slot, mark), held.first)
+        known = np.maximum(held.base.index_from_mark(held.slot, of(mark, held.slot)), held.first)
         need = known - self.before - self.after
         self.samples.replace(held.split(need)[1], held.slot[held.first < need])

@@ -11,12 +11,13 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints, Mask, Segments
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType, UniformType
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import MIN_TIME
 from hydrophone.timebase import Timebase
 
 
@@ -86,6 +87,8 @@ def refuse_taken(x: UniformType, names: Sequence[str], what: str) -> None:
 class AboveKernel(Kernel):
     """Open intervals are held as events whose start and end are grid indices."""
 
+    keyed = True
+
     def __init__(self, threshold: float, report: int | None, timebase: Timebase | None, out: StreamType) -> None:
         self.threshold, self.report, self.out = threshold, report, out
         self.open: Held[Events] = Held(Events)
@@ -106,17 +109,17 @@ class AboveKernel(Kernel):
         self.open.replace(pieces.select(~closed), np.unique(np.concatenate([pieces.slot, batch.slot])))
         return (self._finished(pieces.select(closed)),) if closed.any() else ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """An interval whose next sample did not come before the mark has ended; the others hold the output mark."""
         held, mark = self.open.all(), marks[0]
         if held is None:
             return (), mark
-        ended = self.grids.base.instant(held.slot, held.stop) < mark
+        ended = self.grids.base.instant(held.slot, held.stop) < of(mark, held.slot)
         out = (self._finished(self.open.take(ended)),) if ended.any() else ()
         rest = self.open.all()
-        if rest is None or mark == MAX_TIME:
+        if rest is None:
             return out, mark
-        return out, min(mark, int(self.grids.base.instant(rest.slot, rest.start).min()))
+        return out, held_back(mark, rest.slot, self.grids.base.instant(rest.slot, rest.start))
 
     def inside(self, x: Segments) -> Mask:
         """Which samples belong to an interval."""

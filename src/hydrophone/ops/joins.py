@@ -12,6 +12,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Joint, Kernel, Marks
+from hydrophone.marks import Mark, lowest, of
 from hydrophone.ops.sets import same_key
 from hydrophone.ops.sweep_area import Memory, SweepArea, without
 from hydrophone.plan.node import Node
@@ -122,6 +123,8 @@ def free_name(name: str, taken: set[str | None]) -> str:
 class BandJoinKernel(Kernel):
     """Remembers the events of either side that the other side may still answer."""
 
+    keyed = True
+
     def __init__(self, before: int, after: int, by: str, out: StreamType, memory: Memory) -> None:
         self.before, self.after, self.by, self.out = before, after, by, out
         self.left = SweepArea("band", memory, name="band_join, left")
@@ -137,7 +140,7 @@ class BandJoinKernel(Kernel):
             yield self._pairs(run, batch, old, new) if port else self._pairs(batch, run, new, old)
         mine.insert(without(batch, self._passed(port, batch)))
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget events whose band the other side has passed."""
         self._marks = marks
         self.left.expire(partial(self._passed, 0))
@@ -151,7 +154,7 @@ class BandJoinKernel(Kernel):
             "min": (left, right),
             "max": marks,
         }
-        return (), min(bounds[self.by])
+        return (), lowest(bounds[self.by])
 
     def jointly(self, marks: Marks) -> Joint | None:
         """A pair to come has a new event on one side: its left one starts at the left mark or later, or its right one at the right mark."""
@@ -159,7 +162,9 @@ class BandJoinKernel(Kernel):
 
     def _passed(self, port: int, events: Events) -> Mask:
         """Which events nothing can answer any more, by the progress of the other side; after a restore it is not known at first."""
-        passed: Mask = add_time(events.start, self.before if port else self.after) < self._marks[1 - port]
+        passed: Mask = add_time(events.start, self.before if port else self.after) < of(
+            self._marks[1 - port], events.slot
+        )
         return passed
 
     def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:

@@ -10,6 +10,7 @@ import numpy as np
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.aggregates import check_span, end_name
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sliding import joined_starts
@@ -18,7 +19,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, add_time
+from hydrophone.time import add_time
 
 
 def plain_stream(x: StreamType, end: str | None) -> StreamType:
@@ -61,6 +62,8 @@ class Shift(Node):
 class ShiftKernel(Stateless):
     """Moves rows and marks."""
 
+    keyed = True
+
     def __init__(self, by: int) -> None:
         self.by = by
 
@@ -70,7 +73,7 @@ class ShiftKernel(Stateless):
         end = None if batch.end is None else add_time(batch.end, self.by)
         return replace(batch, start=add_time(batch.start, self.by), end=end)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Marks move too."""
         return (), add_time(marks[0], self.by)
 
@@ -279,6 +282,8 @@ class Stitch(Node):
 class StitchKernel(Kernel):
     """Holds what may go on."""
 
+    keyed = True
+
     def __init__(self) -> None:
         self.open: Held[Events] = Held(Events)
 
@@ -288,7 +293,7 @@ class StitchKernel(Kernel):
         self.open.add(replace(batch, end=batch.stop))
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give what ended before the mark; the others hold the output mark."""
         held, mark = self.open.all(), marks[0]
         if held is None:
@@ -299,7 +304,7 @@ class StitchKernel(Kernel):
         first = joined_starts(code, held.start, held.stop)
         stop: Ints = np.maximum.reduceat(held.stop, first)
         self.open.replace(replace(held.select(first), end=stop), np.zeros(0, np.int64))
-        ended = stop < mark
+        ended = stop < of(mark, held.slot[first])
         out = (self.open.take(ended),) if ended.any() else ()
         rest = self.open.all()
-        return out, mark if rest is None or mark == MAX_TIME else min(mark, int(rest.start.min()))
+        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, least, lowest, moved, of
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -48,6 +49,8 @@ class OverlapAdd(Node):
 class OverlapAddKernel(Kernel):
     """Per key the sums under its last window, and the next index that it owes."""
 
+    keyed = True
+
     def __init__(self, kind: WindowedType) -> None:
         self.kind, self.length = kind, kind.length
         self.grids = Grids(kind.timebase)
@@ -77,7 +80,7 @@ class OverlapAddKernel(Kernel):
         state = self.sums["sum"], self.sums["last"], self.sums["owed"]
         return int(_overlap_add(batch.slot, batch.last, np.ascontiguousarray(batch.values), *state, slot, index, value))
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """What the next window that progress allows cannot cover."""
         mark = marks[0]
         slot = np.flatnonzero(self.sums.used)
@@ -85,7 +88,7 @@ class OverlapAddKernel(Kernel):
             return (), self._bound(mark, self.kind.timebase)
         base, after = self.grids.base, self.sums["last"][slot] + 1
         # A window that ends a whole length later covers nothing of what is owed: no need to look (or overflow) further.
-        next_end = self._grid(np.clip(base.index_from_mark(slot, mark), after, after + self.length))
+        next_end = self._grid(np.clip(base.index_from_mark(slot, of(mark, slot)), after, after + self.length))
         start, stop = self.sums["owed"][slot], np.minimum(next_end - self.length + 1, after)
         ripe = start < stop
         slot, start, stop, first = slot[ripe], start[ripe], stop[ripe], (after - self.length)[ripe]
@@ -106,19 +109,20 @@ class OverlapAddKernel(Kernel):
         last, owed = self.sums["last"][: len(self.keys)], self.sums["owed"][: len(self.keys)]
         return (last == MIN_TIME) | (owed > last)
 
-    def _grid(self, index: Ints) -> Ints:
+    def _grid(self, index: Any) -> Any:
         """The first window end at or after an index."""
         return index + (self.kind.size - 1 - index) % self.kind.hop
 
-    def _bound(self, mark: int, timebase: Timebase | None) -> int:
+    def _bound(self, mark: Mark, timebase: Timebase | None) -> Mark:
         """No sample before this can still come; where every key has a period of its own that is known at the end only."""
-        if mark in (MIN_TIME, MAX_TIME):
-            return mark
-        if timebase is not None:
-            end = int(self._grid(np.array([timebase.index_from(mark)]))[0])
-            return min(mark, timebase.instant(end - self.length + 1))
-        # The next window may be of a key whose period is not known here, and cover any number of nanoseconds.
-        return MIN_TIME
+        if timebase is None:
+            # The next window may be of a key whose period is not known here, and cover any number of nanoseconds.
+            return MAX_TIME if least(mark) == MAX_TIME else MIN_TIME
+
+        def first(m: Any) -> Mark:
+            return lowest((m, timebase.instant(self._grid(timebase.index_from(m)) - self.length + 1)))
+
+        return moved(mark, first)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, by_slot, held_back, lowest, of
 from hydrophone.ops.joins import free_name
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sets import same_columns, same_key
@@ -22,7 +23,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import MIN_TIME
 
 HOW = ("inner", "left", "full")
 
@@ -148,6 +149,8 @@ class Join(Node):
 class JoinKernel(Kernel):
     """Remembers the events of either side that the other may still meet, and those whose end must be awaited."""
 
+    keyed = True
+
     def __init__(self, node: Join, left: StreamType, right: StreamType) -> None:
         self.how, self.out = node.how, node.type
         self.kinds = (left, right)
@@ -168,7 +171,7 @@ class JoinKernel(Kernel):
             (self.right_open if port else self.left_open).add(batch)
         # What waits on the other side asks for this one too, however far progress is.
         asked = self.how == "full" or (self.how == "left" and port == 1)
-        mine.insert(batch if asked else without(batch, batch.stop <= self._marks[1 - port]))
+        mine.insert(batch if asked else without(batch, batch.stop <= of(self._marks[1 - port], batch.slot)))
 
     def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
         a, b = left.select(i), right.select(j)
@@ -176,7 +179,7 @@ class JoinKernel(Kernel):
         stop = np.minimum(a.stop, b.stop) if self.out.end else None
         return Events(a.slot, np.maximum(a.start, b.start), stop, columns)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give what was not met, and forget what the other side has passed."""
         self._marks = marks
         out = [
@@ -185,13 +188,15 @@ class JoinKernel(Kernel):
         ]
         self.left.expire(partial(over, mark=marks[1], waiting=self.right_open, slots=len(self.keys)))
         self.right.expire(partial(over, mark=marks[0], waiting=self.left_open, slots=len(self.keys)))
-        waiting = [int(h.start.min()) for h in (self.left_open.all(), self.right_open.all()) if h is not None]
-        return out, min(*marks, *waiting)
+        mark = lowest(marks)
+        for held in (self.left_open.all(), self.right_open.all()):
+            mark = mark if held is None else held_back(mark, held.slot, held.start)
+        return out, mark
 
-    def _rest(self, port: int, open_: Held[Events], other: SweepArea, mark: int) -> Iterable[Events]:
+    def _rest(self, port: int, open_: Held[Events], other: SweepArea, mark: Mark) -> Iterable[Events]:
         """The parts of one side's lifetimes that ended before the other's mark and met nothing."""
         held = open_.all()
-        if held is None or not (ended := held.stop <= mark).any():
+        if held is None or not (ended := held.stop <= of(mark, held.slot)).any():
             return
         events = open_.take(ended)
         cover = other.lifetimes()
@@ -210,14 +215,14 @@ def row_none() -> Ints:
     return np.zeros(0, np.int64)
 
 
-def over(events: Events, mark: int, waiting: Held[Events], slots: int) -> Mask:
+def over(events: Events, mark: Mark, waiting: Held[Events], slots: int) -> Mask:
     """Which events ended before all that may still ask for them: new ones, and those that wait."""
     others = waiting.all()
     if others is None:
-        return events.stop <= mark
-    lowest = np.full(slots, mark)
-    np.minimum.at(lowest, others.slot, others.start)
-    return events.stop <= lowest[events.slot]
+        return np.less_equal(events.stop, of(mark, events.slot))
+    asked = by_slot(mark, slots)
+    np.minimum.at(asked, others.slot, others.start)
+    return np.less_equal(events.stop, asked[events.slot])
 
 
 # --- what is met, and what is not ---------------------------------------------------------------------------------------
@@ -286,6 +291,8 @@ class Difference(Met):
 class MetKernel(Kernel):
     """Holds left events until the right mark has passed their end, and right ones as long as those may ask for them."""
 
+    keyed = True
+
     def __init__(self, keep: str, equal: bool) -> None:
         self.keep, self.equal = keep, equal
         self.left: Held[Events] = Held(Events)
@@ -302,17 +309,16 @@ class MetKernel(Kernel):
             )
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the lifetimes that the right mark has passed; the others hold the output mark."""
         held = self.left.all()
         out: list[Batch] = []
-        if held is not None and (ended := held.stop <= marks[1]).any():
+        if held is not None and (ended := held.stop <= of(marks[1], held.slot)).any():
             out.append(self._answer(self.left.take(ended)))
         self.right.expire(partial(over, mark=marks[0], waiting=self.left, slots=len(self.keys)))
         rest = self.left.all()
-        if rest is None or min(marks) == MAX_TIME:
-            return out, min(marks)
-        return out, min(*marks, int(rest.start.min()))
+        mark = lowest(marks)
+        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
 
     def _answer(self, events: Events) -> Events:
         right = self.right.all()

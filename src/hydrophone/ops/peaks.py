@@ -13,6 +13,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Mask, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
 from hydrophone.ops.intervals import refuse_order, refuse_taken
@@ -78,6 +79,8 @@ class FindPeaks(Node):
 class FindPeaksKernel(Kernel):
     """The last samples of every key; the one in their middle is judged when the last neighbour comes."""
 
+    keyed = True
+
     def __init__(self, node: FindPeaks, kind: UniformType) -> None:
         self.node, self.kind, self.out = node, kind, node.type
         self.grids = Grids(kind.timebase)
@@ -106,7 +109,7 @@ class FindPeaksKernel(Kernel):
         columns = pa.table([found[n] for n in self.out.columns.names], schema=self.out.columns)
         return (Events(slot, time, None, columns),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Peaks lie before the sample that decides them."""
         return (), mark_before(marks[0], self.kind.timebase, self.node.sides)
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from hydrophone.batch import Batch, Events, Ints, Segments
 from hydrophone.errors import DataError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, of
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import DataType, UniformType
 from hydrophone.runs import stable_order
@@ -37,6 +38,8 @@ class Place(Node):
 class PlaceEvents(Kernel):
     """Events leave sorted by (slot, start, end, sequence and other columns): ties have one order, whatever the arrival."""
 
+    keyed = True
+
     def __init__(self) -> None:
         self.waiting: Held[Events] = Held(Events)
 
@@ -46,12 +49,12 @@ class PlaceEvents(Kernel):
         self.waiting.add(batch)
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
-        """Let go of what starts before the mark."""
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
+        """Let go of what starts before the mark of its key."""
         held = self.waiting.all()
         if held is None:
             return (), marks[0]
-        ripe = held.start < marks[0]
+        ripe = held.start < of(marks[0], held.slot)
         return ((in_order(self.waiting.take(ripe)),) if ripe.any() else ()), marks[0]
 
 
@@ -94,6 +97,8 @@ def _sort_keys(column: pa.ChunkedArray) -> list[pa.ChunkedArray | pa.Array]:
 class PlaceSamples(Kernel):
     """Runs of samples leave by (slot, first), each sample once."""
 
+    keyed = True
+
     def __init__(self) -> None:
         self.waiting: Held[Segments] = Held(Segments)
 
@@ -103,13 +108,13 @@ class PlaceSamples(Kernel):
         self.waiting.add(batch)
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Let go of the samples before the mark."""
         held = self.waiting.all()
         if held is None:
             return (), marks[0]
         self._refuse_overlap(held)
-        ripe, rest = held.split(held.base.index_from_mark(held.slot, marks[0]))
+        ripe, rest = held.split(held.base.index_from_mark(held.slot, of(marks[0], held.slot)))
         self.waiting.replace(rest, ripe.slot)
         return ((ripe,) if len(ripe) else ()), marks[0]
 

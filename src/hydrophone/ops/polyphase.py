@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Ints, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, least, lowest, moved, of
 from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -21,7 +22,6 @@ from hydrophone.plan.types import Missing, UniformType
 from hydrophone.runs import ranges
 from hydrophone.state import Field, Held, SlotArrays
 from hydrophone.time import MAX_TIME, MIN_TIME
-from hydrophone.timebase import Timebase
 
 LARGEST = 100_000
 """Neither number of a ratio may be larger: the filter has twenty times as many taps."""
@@ -83,6 +83,8 @@ class ResamplePoly(Node):
 class ResamplePolyKernel(Kernel):
     """Holds the samples that the filter may still need; a new sample is made when nothing under the filter can come any more."""
 
+    keyed = True
+
     def __init__(self, node: ResamplePoly, kind: UniformType, out: UniformType) -> None:
         self.up, self.down, self.half, self.missing = node.up, node.down, len(node.taps) // 2, node.missing
         self.regrid, self.timebase, self.out = node.regrid, kind.timebase, out
@@ -100,7 +102,7 @@ class ResamplePolyKernel(Kernel):
         self.waiting.add(batch)
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """All new samples whose old ones are known."""
         held = self.waiting.all()
         if held is None:
@@ -117,13 +119,13 @@ class ResamplePolyKernel(Kernel):
         self.waiting.replace(held.split(needed)[1], held.slot[held.first < needed])
         return ((out,) if len(out) else ()), self._mark(marks[0])
 
-    def _known(self, held: Segments, mark: int) -> Ints:
+    def _known(self, held: Segments, mark: Mark) -> Ints:
         """For every run the index before which no sample of its key is missing but for good."""
         last = np.concatenate([held.slot[1:] != held.slot[:-1], [True]])
         newest = held.next[last][np.cumsum(last) - last]
         # Samples of a key come in order. Beyond the reach of the filter it does not matter how far the mark has come.
         most = newest + 2 * (self.half // self.up) + self.down // self.up + 8
-        return np.clip(held.base.index_from_mark(held.slot, mark), newest, most)
+        return np.clip(held.base.index_from_mark(held.slot, of(mark, held.slot)), newest, most)
 
     def _ready(self, known: Ints) -> Ints:
         """The first new sample that needs one at or after an index."""
@@ -141,16 +143,16 @@ class ResamplePolyKernel(Kernel):
             slot, index, values = slot[whole], index[whole], values[whole]
         return Segments.of_samples(slot, index, values, self.regrid.bases(held.base))
 
-    def _mark(self, mark: int) -> int:
+    def _mark(self, mark: Mark) -> Mark:
         """The instant of the first new sample that is not known where nothing has come."""
-        if mark in (MIN_TIME, MAX_TIME):
-            return mark
-        if self.timebase is None:
-            return MIN_TIME
-        made: Timebase | None = self.regrid.timebase(self.timebase)
-        assert made is not None
-        first = -((self.half - self.timebase.index_from(mark) * self.up) // self.down)
-        return min(mark, made.instant(first))
+        old, new = self.timebase, self.regrid.timebase(self.timebase)
+        if old is None or new is None:
+            return MAX_TIME if least(mark) == MAX_TIME else MIN_TIME
+
+        def first(m: Any) -> Mark:
+            return lowest((m, new.instant(-((self.half - old.index_from(m) * self.up) // self.down))))
+
+        return moved(mark, first)
 
 
 def _ceil(a: Ints, b: int) -> Ints:

@@ -12,11 +12,12 @@ import numpy as np
 from hydrophone.batch import Batch, Segments
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.marks import Mark, moved
 from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, rate
-from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+from hydrophone.time import add_time
 from hydrophone.timebase import Timebase, Timebases
 
 
@@ -60,6 +61,8 @@ class Downsample(Node):
 class DownsampleKernel(Kernel):
     """Keeps nothing."""
 
+    keyed = True
+
     def __init__(self, regrid: Regrid, timebase: Timebase | None) -> None:
         self.regrid, self.n, self.timebase = regrid, int(regrid.step), timebase
 
@@ -72,7 +75,7 @@ class DownsampleKernel(Kernel):
         new = (index[keep] - self.regrid.phase) // self.n
         return (Segments.of_samples(batch.sample_slot[keep], new, batch.values[keep], base),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""
         return (), self.regrid.mark(marks[0], self.timebase)
 
@@ -155,6 +158,8 @@ class ShiftTime(Node):
 class ShiftTimeKernel(Kernel):
     """Keeps nothing; the mark moves along."""
 
+    keyed = True
+
     def __init__(self, by: int) -> None:
         self.by = by
 
@@ -165,10 +170,9 @@ class ShiftTimeKernel(Kernel):
         moved = Timebases(base.num, base.den, np.asarray(add_time(base.origin, self.by)))
         return (replace(batch, base=moved),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """A mark that is as much later."""
-        mark = marks[0]
-        return (), mark if mark in (MIN_TIME, MAX_TIME) else add_time(mark, self.by)
+        return (), add_time(marks[0], self.by)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,6 +217,8 @@ class ShiftTo(Node):
 class ShiftToKernel(Kernel):
     """Keeps nothing."""
 
+    keyed = True
+
     def __init__(self, samples: int, old: Timebase, new: Timebase) -> None:
         self.samples, self.old, self.new, self.base = samples, old, new, Timebases.shared(new)
 
@@ -221,8 +227,6 @@ class ShiftToKernel(Kernel):
         assert isinstance(batch, Segments)
         return (replace(batch, first=batch.first + self.samples, base=self.base),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """The mark moves along."""
-        if marks[0] in (MIN_TIME, MAX_TIME):
-            return (), marks[0]
-        return (), self.new.instant(self.old.index_from(marks[0]) + self.samples)
+        return (), moved(marks[0], lambda m: self.new.instant(self.old.index_from(m) + self.samples))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Segments, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node
@@ -53,7 +54,7 @@ class Label:
             return Reach.samples(timebase, after=self.size - 1)
         return Reach() if self.regrid.exact(timebase) else Reach(after=1)
 
-    def mark(self, mark: int, timebase: Timebase | None) -> int:
+    def mark(self, mark: Mark, timebase: Timebase | None) -> Mark:
         """No label of a window that ends at or after `mark` lies before this."""
         return self.regrid.mark(mark, timebase, back=self.size - 1 - self.offset)
 
@@ -115,6 +116,8 @@ class Reduce(Node):
 class ReduceKernel(Kernel):
     """Calls a function of arrays and lays its values on the grid of the hops."""
 
+    keyed = True
+
     def __init__(self, function: Callable[[Array], Array], kind: WindowedType, at: str) -> None:
         self.function, self.timebase = function, kind.timebase
         self.label = Label(kind.size, kind.hop, at)
@@ -127,7 +130,7 @@ class ReduceKernel(Kernel):
         base = self.label.regrid.bases(batch.base)
         return (Segments.of_samples(batch.slot, self.label.index(batch.last), self.function(batch.values), base),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""
         return (), self.label.mark(marks[0], self.timebase)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from hydrophone.errors import ParameterError
+from hydrophone.marks import Mark, lowest, moved
 from hydrophone.time import MAX_TIME, MIN_TIME
 from hydrophone.timebase import Timebase, Timebases
 
@@ -55,16 +57,17 @@ class Regrid:
         """Whether new samples lie on the very instants of old ones."""
         return self.phase == 0 or (timebase is not None and (self.phase * timebase.period).denominator == 1)
 
-    def mark(self, mark: int, timebase: Timebase | None, *, back: int = 0) -> int:
+    def mark(self, mark: Mark, timebase: Timebase | None, *, back: int = 0) -> Mark:
         """The output mark of an operator whose new sample at old index ``k - back`` is known with old sample k.
 
         `back` counts old samples. Where every key has its own grid, only the rounding is known, or nothing.
         """
-        if mark in (MIN_TIME, MAX_TIME):
-            return mark
-        if timebase is None:
-            return MIN_TIME if back else mark - 1
         made = self.timebase(timebase)
-        assert made is not None
-        first = timebase.index_from(mark) - back - self.phase
-        return min(mark, made.instant(-(-first * self.step.denominator // self.step.numerator)))
+        if timebase is None or made is None:
+            return moved(mark, lambda m: MIN_TIME if back else m - 1)
+        up, down = self.step.numerator, self.step.denominator
+
+        def first(m: Any) -> Mark:
+            return lowest((m, made.instant(-((back + self.phase - timebase.index_from(m)) * down // up))))
+
+        return moved(mark, first)

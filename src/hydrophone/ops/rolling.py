@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Mask, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark
 from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
@@ -110,6 +111,8 @@ class Rolling(Node):
 class RollingKernel(Kernel):
     """The last ``size - 1`` samples of every key; with ``skip`` also which of them are there."""
 
+    keyed = True
+
     def __init__(self, node: Rolling, kind: UniformType) -> None:
         self.node, self.timebase = node, kind.timebase
         self.dtype, self.skip = aggregate_dtype(node.kind, kind.dtype), node.missing == "skip"
@@ -156,7 +159,7 @@ class RollingKernel(Kernel):
             ways = spans.sums, lambda v: spans.extremes(v, kind != "min"), spans.moments
             return finish(kind, numbers, *ways, x).astype(self.dtype, copy=False)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""
         return (), self.label.mark(marks[0], self.timebase)
 

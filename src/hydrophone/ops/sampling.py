@@ -12,6 +12,7 @@ import numpy as np
 from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
 from hydrophone.errors import ParameterError, SignalTypeError, located
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.rows import signal_values
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -195,6 +196,8 @@ class Beats:
 class SampleKernel(Kernel):
     """Remembers every key's last reference point (the last instant of its last event) and the next beat that it owes."""
 
+    keyed = True
+
     def __init__(self, timebase: Timebase, fill: Fill | None, kind: SignalType | UniformType, out: UniformType) -> None:
         self.base, self.fill, self.kind, self.out = Timebases.shared(timebase), fill, kind, out
         self.gap = MAX_TIME if fill is None or fill.max_gap is None else fill.max_gap
@@ -320,18 +323,18 @@ class SampleKernel(Kernel):
         self.past["due"][slot] = after[last]
         self.past.touch(slot)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """A last value goes on up to the mark; other fills wait for the next event."""
         mark = marks[0]
-        if self.fill is None or not len(self.past) or (self.fill.waits and mark == MAX_TIME):
+        if self.fill is None or not len(self.past):
             return (), mark
         open_ = np.flatnonzero(self.past.used)
-        ref = self.past["time"][open_]
+        ref, own = self.past["time"][open_], of(mark, open_)
         if self.fill.waits:
-            waiting = ref[_near(np.full(len(ref), mark), ref, self.gap)]
-            return (), min(mark, int(waiting.min()) + 1) if len(waiting) and mark < MAX_TIME else mark
+            waiting = _near(own, ref, self.gap)
+            return (), held_back(mark, open_[waiting], ref[waiting] + 1)
         first = self.past["due"][open_]
-        stop = self.base.index_from(open_, np.minimum(mark, add_time(add_time(ref, self.gap), 1)))
+        stop = self.base.index_from(open_, np.minimum(own, add_time(add_time(ref, self.gap), 1)))
         counts = np.maximum(stop - first, 0)
         ripe = counts > 0
         slot, first, counts = open_[ripe], first[ripe], counts[ripe]
@@ -388,6 +391,6 @@ def _lay(
             n += 1
 
 
-def _near(time: Ints, ref: Ints, gap: int) -> Mask:
+def _near(time: Mark, ref: Ints, gap: int) -> Mask:
     """Whether an event at `time` (or later) could be bridged from `ref`."""
     return (ref > MIN_TIME) & (add_time(ref, gap) >= time)

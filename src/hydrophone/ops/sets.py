@@ -11,6 +11,7 @@ import numpy as np
 from hydrophone.batch import Batch, Events
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, of
 from hydrophone.ops.payload import codes
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -113,6 +114,8 @@ class Distinct(Node):
 class DistinctKernel(Kernel):
     """Holds for every payload up to where it was covered."""
 
+    keyed = True
+
     def __init__(self) -> None:
         self.seen: Held[Events] = Held(Events)
 
@@ -134,10 +137,10 @@ class DistinctKernel(Kernel):
         left = start < batch.stop
         return (replace(batch, start=start).select(left),) if left.any() else ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget what no event can meet."""
         seen = self.seen.all()
-        if seen is not None and (over := seen.stop <= marks[0]).any():
+        if seen is not None and (over := seen.stop <= of(marks[0], seen.slot)).any():
             self.seen.take(over)
         return (), marks[0]
 

@@ -10,6 +10,7 @@ import numpy as np
 from hydrophone.batch import Batch, Mask, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, least, lowest, moved
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
 from hydrophone.plan.node import Node, Order
@@ -48,6 +49,8 @@ class Shift(Node):
 class ShiftKernel(Kernel):
     """Keeps nothing; samples that move to earlier times hold the mark back by as much."""
 
+    keyed = True
+
     def __init__(self, samples: int, timebase: Timebase | None) -> None:
         self.samples, self.timebase = samples, timebase
 
@@ -56,21 +59,21 @@ class ShiftKernel(Kernel):
         assert isinstance(batch, Segments)
         return (replace(batch, first=batch.first + self.samples),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """No sample comes before where the next one may move to."""
         return (), mark_before(marks[0], self.timebase, max(-self.samples, 0))
 
 
-def mark_before(mark: int, timebase: Timebase | None, samples: int) -> int:
+def mark_before(mark: Mark, timebase: Timebase | None, samples: int) -> Mark:
     """The mark of outputs that lie up to so many samples before the input that brings them.
 
     Where every key has a period of its own, so many samples may be any number of nanoseconds: only the end is known.
     """
-    if mark in (MIN_TIME, MAX_TIME) or not samples:
+    if not samples:
         return mark
     if timebase is None:
-        return MIN_TIME
-    return min(mark, timebase.instant(timebase.index_from(mark) - samples))
+        return MAX_TIME if least(mark) == MAX_TIME else MIN_TIME
+    return moved(mark, lambda m: lowest((m, timebase.instant(timebase.index_from(m) - samples))))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, moved, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -72,6 +73,8 @@ class Sliding(Node):
 class SlidingKernel(PaneKernel):
     """Panes are held until the last window that has them was given; per key it is known up to where windows were given."""
 
+    keyed = True
+
     def __init__(
         self, size: int, every: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType
     ) -> None:
@@ -83,12 +86,12 @@ class SlidingKernel(PaneKernel):
             # Of every key the window after the last one given, as far as that reached: nothing can come there any more.
             self.next: Held[Events] = Held(Events)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the windows that ended at or before the mark."""
         mark = marks[0]
         bound = self._next_start(mark)
         held = self._compact()
-        if held is None or (mark == MIN_TIME and self.key_marks is None):
+        if held is None or (isinstance(mark, int) and mark == MIN_TIME):
             return (), bound
         self.given.reserve(len(self.keys))
         slot, start = self._due(held, mark)
@@ -100,12 +103,12 @@ class SlidingKernel(PaneKernel):
             columns = self.results(self._over(held, slot, start, low, high), self.picks_between(slot, start, stop))
             out = (Events(slot, start, stop, columns),)
         if self.inverses:
-            forget(self.next, lambda r: add_time(r.start, self.size) <= self.mark_of(r.slot, mark))
-        forget(self.open, lambda r: self._last_end(r.start) <= self.mark_of(r.slot, mark))
+            forget(self.next, lambda r: add_time(r.start, self.size) <= of(mark, r.slot))
+        forget(self.open, lambda r: self._last_end(r.start) <= of(mark, r.slot))
         for _, rows in self.rows():
-            forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= self.mark_of(r.slot, mark))
+            forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= of(mark, r.slot))
         slots = np.unique(held.slot)
-        self.given["until"][slots] = self.mark_of(slots, mark)
+        self.given["until"][slots] = of(mark, slots)
         self.given.touch(slots)
         return out, bound
 
@@ -158,17 +161,15 @@ class SlidingKernel(PaneKernel):
         """Whether a window is made afresh, so that rounding errors end there."""
         return (start - self.offset) // self.every % afresh(self.size // self.every) == 0
 
-    def _next_start(self, mark: int) -> int:
+    def _next_start(self, mark: Mark) -> Mark:
         """The start of the first window that ends after the mark."""
-        if mark in (MIN_TIME, MAX_TIME):
-            return mark
-        return ((mark - self.size - self.offset) // self.every + 1) * self.every + self.offset
+        return moved(mark, lambda m: ((m - self.size - self.offset) // self.every + 1) * self.every + self.offset)
 
     def _last_end(self, pane: Ints) -> Ints:
         """The end of the last window that has a pane; before the pane if none has it."""
         return add_time((pane - self.offset) // self.every * self.every + self.offset, self.size)
 
-    def _due(self, held: Events, mark: int) -> tuple[Ints, Ints]:
+    def _due(self, held: Events, mark: Mark) -> tuple[Ints, Ints]:
         """Windows (slot, start) with at least one pane that end after what was given and not after the mark."""
         last = (held.start - self.offset) // self.every
         # The first window with the pane is the first that ends after the pane begins.
@@ -177,7 +178,7 @@ class SlidingKernel(PaneKernel):
         known = until > MIN_TIME
         ended = (np.where(known, until, 0) - self.size - self.offset) // self.every + 1
         first = np.where(known, np.maximum(first, ended), first)
-        marks = self.mark_of(held.slot, mark)
+        marks = np.broadcast_to(of(mark, held.slot), len(held))
         some = (marks > MIN_TIME) & (marks < MAX_TIME)
         over = (np.where(some, marks, 0) - self.size - self.offset) // self.every
         last = np.where(some, np.minimum(last, over), np.where(marks == MAX_TIME, last, first - 1))
@@ -223,6 +224,8 @@ class Session(Node):
 class SessionKernel(Aggregating):
     """Open sessions, and pieces of them, are held with their parts."""
 
+    keyed = True
+
     def __init__(self, gap: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.gap = gap
@@ -236,14 +239,14 @@ class SessionKernel(Aggregating):
             self.pick_rows(batch, batch.start)
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the sessions that nothing can join."""
         mark, held = marks[0], self.open.all()
         if held is None:
             return (), mark
         held = self._joined(held)
         self.open.replace(held, np.zeros(0, np.int64))
-        done = held.stop <= mark
+        done = held.stop <= of(mark, held.slot)
         out: tuple[Batch, ...] = ()
         if done.any():
             ended = self.open.take(done)
@@ -252,7 +255,7 @@ class SessionKernel(Aggregating):
             for _, rows in self.rows():
                 forget(rows, lambda r: _inside(r, ended))
         rest = self.open.all()
-        return out, mark if rest is None or mark == MAX_TIME else min(mark, int(rest.start.min()))
+        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
 
     def _joined(self, pieces: Events) -> Events:
         """One piece where they overlap, ordered by (slot, start); a piece ends where nothing can join it any more."""

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
 from hydrophone.errors import DataError, ParameterError, SignalTypeError, located
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.rows import signal_values
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import SignalType, UniformType
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MAX_TIME, MIN_TIME, add_time, format_duration
+from hydrophone.time import MIN_TIME, add_time, format_duration
 from hydrophone.timebase import Timebase, Timebases
 
 
@@ -62,6 +63,8 @@ class Snap(Node):
 class SnapKernel(Kernel):
     """The nearest event so far of every key's last beat, until nothing nearer can come."""
 
+    keyed = True
+
     def __init__(self, timebase: Timebase, tolerance: int, kind: SignalType) -> None:
         self.base, self.tolerance, self.kind = Timebases.shared(timebase), tolerance, kind
         shape = (kind.channels,) if kind.channels else ()
@@ -102,15 +105,14 @@ class SnapKernel(Kernel):
             np.concatenate([self.open["value"][old], value]),
         )
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Beats that no event can be near to any more."""
         mark = marks[0]
         slot = np.flatnonzero(self.open["index"] > MIN_TIME) if len(self.open) else np.zeros(0, np.int64)
         index = self.open["index"][slot]
-        closed = add_time(self.base.instant(slot, index), self.tolerance) < mark
-        bound = mark if mark in (MIN_TIME, MAX_TIME) else add_time(mark, -self.tolerance)
-        if not closed.all():
-            bound = min(bound, int(self.base.instant(slot[~closed], index[~closed]).min()))
+        closed = add_time(self.base.instant(slot, index), self.tolerance) < of(mark, slot)
+        waits = slot[~closed]
+        bound = held_back(add_time(mark, -self.tolerance), waits, self.base.instant(waits, index[~closed]))
         if not closed.any():
             return (), bound
         done = slot[closed]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -70,6 +71,8 @@ class Snapshot(Node):
 class SnapshotKernel(Aggregating):
     """Holds what is alive, from the last change on; columns: the parts of every event, its first start, and what picks look at."""
 
+    keyed = True
+
     removes = True
 
     def __init__(self, aggregates: Aggregates, report: int | None, kind: StreamType, out: StreamType) -> None:
@@ -88,7 +91,7 @@ class SnapshotKernel(Aggregating):
         self.open.add(alive if self.report is None else chopped(alive, self.report))
         return ()
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the stretches that ended; what is alive goes on from the last change."""
         mark, held = marks[0], self.open.all()
         if held is None:
@@ -96,19 +99,18 @@ class SnapshotKernel(Aggregating):
         order = stable_order(held.slot, held.columns["born"].to_numpy())
         if order is not None:
             held = held.select(order)
-        slot, time = _changes(held, mark)
+        own = of(mark, held.slot)
+        slot, time = _changes(held, own)
         last = search(slot, time, held.slot, np.full(len(held), MAX_TIME), "left") - 1
         first = search(slot, time, held.slot, held.start, "left")
-        until = np.where(held.stop <= mark, search(slot, time, held.slot, held.stop, "left"), last)
+        until = np.where(held.stop <= own, search(slot, time, held.slot, held.stop, "left"), last)
         out = self._stretches(held, first, np.maximum(until - first, 0), slot, time)
-        begun = held.start <= mark
+        begun = held.start <= own
         start = np.where(begun, time[np.maximum(last, 0)] if len(time) else held.start, held.start)
-        over = held.stop <= mark
+        over = held.stop <= own
         rest = Events(held.slot, start, held.stop, held.columns)
         self.open.replace(rest.select(~over), held.slot[begun])
-        if over.all() or mark == MAX_TIME:
-            return out, mark
-        return out, min(mark, int(start[~over].min()))
+        return out, held_back(mark, held.slot[~over], start[~over])
 
     def _stretches(self, held: Events, first: Ints, counts: Ints, slot: Ints, time: Ints) -> tuple[Batch, ...]:
         """Results for the stretches (by the number of the change that begins them) in which each event is alive."""
@@ -145,10 +147,10 @@ class SnapshotKernel(Aggregating):
         return found
 
 
-def _changes(held: Events, mark: int) -> tuple[Ints, Ints]:
+def _changes(held: Events, mark: Mark) -> tuple[Ints, Ints]:
     """The instants (slot, time) at which something starts or ends, up to the mark, in order and each once."""
     slot, time = np.concatenate([held.slot, held.slot]), np.concatenate([held.start, held.stop])
-    known = time <= mark
+    known = np.concatenate([held.start <= mark, held.stop <= mark])
     slot, time = slot[known], time[known]
     order = np.lexsort((time, slot))
     slot, time = slot[order], time[order]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Ints, Segments, Windows
 from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.overlap_add import OverlapAddKernel, leave
 from hydrophone.plan.node import Node, Order
@@ -64,6 +65,8 @@ def depth_of(x: WindowedType) -> int:
 class UnwindowKernel(OverlapAddKernel):
     """As overlap-add, with a column per window in place of one sum."""
 
+    keyed = True
+
     def __init__(self, kind: WindowedType, function: Callable[[Array], Array], out: UniformType) -> None:
         super().__init__(kind)
         self.function, self.out, self.depth = function, out, depth_of(kind)
@@ -84,7 +87,7 @@ class UnwindowKernel(OverlapAddKernel):
         state = self.sums["sum"], self.sums["last"], self.sums["owed"]
         return int(_collect(batch.slot, batch.last, number, windows, *state, slot, index, value))
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """What the next window that progress allows cannot cover."""
         batches, mark = super().advance(marks)
         return [self._made(b) for b in batches if isinstance(b, Segments)], mark

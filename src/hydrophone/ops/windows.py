@@ -14,6 +14,7 @@ import scipy.fft
 from hydrophone.batch import AT_ONCE, Batch, Ints, Mask, Segments, Windows
 from hydrophone.errors import DataError, ParameterError, PlanError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
+from hydrophone.marks import Mark, of
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
@@ -80,6 +81,8 @@ FEW = 1 << 15
 class WindowKernel(Kernel):
     """The last ``size - 1`` samples per key; with ``zero`` also the next window end that the key owes."""
 
+    keyed = True
+
     def __init__(self, size: int, hop: int, missing: Missing, kind: UniformType) -> None:
         self.size, self.hop, self.missing = size, hop, missing
         self.grids = Grids(kind.timebase)
@@ -133,13 +136,13 @@ class WindowKernel(Kernel):
         self.owed.touch(batch.slot)
         return both[0], both[1], both[2], both[3]
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """With ``zero``, the windows that end in the silence before the mark."""
         if self.missing is not Missing.ZERO or self.size == 1:
             return (), marks[0]
         slot, base = np.flatnonzero(self.history.used), self.grids.base
         due = self.history["due"][slot]
-        stop = np.minimum(due + self.history.size, base.index_from_mark(slot, marks[0]))
+        stop = np.minimum(due + self.history.size, base.index_from_mark(slot, of(marks[0], slot)))
         start = self._grid(np.maximum(due, self.owed["end"][slot]))
         ripe = start < stop
         slot, due, start, stop = slot[ripe], due[ripe], start[ripe], stop[ripe]

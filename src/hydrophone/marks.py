@@ -1,0 +1,96 @@
+"""Marks: how far an edge of the plan has come, for all keys together or for every key by itself.
+
+A mark is a number, for all keys, or an array with a mark for every slot and, as its last element, one for all keys that are in no slot yet.
+Every operator asks these functions how far a key is, and so needs no second way for progress per key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import numpy as np
+
+from hydrophone.batch import Ints
+from hydrophone.time import MAX_TIME, MIN_TIME, is_infinite
+
+Mark = int | Ints
+
+
+def of(mark: Mark, slot: Ints) -> Mark:
+    """How far the keys of these slots are: one number where all are equally far.
+
+    Examples
+    --------
+    >>> of(7, np.array([0, 2])), of(np.array([9, 8, 7]), np.array([0, 5]))
+    (7, array([9, 7]))
+    """
+    return mark.take(slot, mode="clip") if isinstance(mark, np.ndarray) else mark
+
+
+def by_slot(mark: Mark, slots: int) -> Ints:
+    """The marks of the first so many slots.
+
+    Examples
+    --------
+    >>> by_slot(7, 2), by_slot(np.array([9, 7]), 3)
+    (array([7, 7]), array([9, 7, 7]))
+    """
+    return mark.take(np.arange(slots), mode="clip") if isinstance(mark, np.ndarray) else np.full(slots, mark)
+
+
+def least(mark: Mark) -> int:
+    """How far all keys are.
+
+    Examples
+    --------
+    >>> least(7), least(np.array([9, 8, 7]))
+    (7, 7)
+    """
+    return int(mark.min()) if isinstance(mark, np.ndarray) else mark
+
+
+def lowest(marks: Sequence[Mark]) -> Mark:
+    """How far each key is on all of these edges.
+
+    Examples
+    --------
+    >>> lowest([7, 5]), lowest([np.array([9, 8, 7]), np.array([3, 2])])
+    (5, array([3, 2, 2]))
+    """
+    size = max(len(m) if isinstance(m, np.ndarray) else 0 for m in marks)
+    if not size:
+        return min(least(m) for m in marks)
+    return reduce(np.minimum, [by_slot(m, size) for m in marks])
+
+
+def held_back(mark: Mark, slot: Ints, start: Ints) -> Mark:
+    """The mark where something of these slots that starts then is still open; when a key has ended nothing holds it back.
+
+    Examples
+    --------
+    >>> held_back(7, np.array([0, 2]), np.array([5, 6])), held_back(np.array([9, 8, 7]), np.array([0]), np.array([6]))
+    (5, array([6, 8, 7]))
+    """
+    if not len(slot):
+        return mark
+    if not isinstance(mark, np.ndarray):
+        return mark if mark == MAX_TIME else min(mark, int(start.min()))
+    open_ = by_slot(mark, max(len(mark), int(slot.max()) + 2))
+    waits = of(open_, slot) < MAX_TIME
+    np.minimum.at(open_, slot[waits], start[waits])
+    return open_
+
+
+def moved(mark: Mark, function: Callable[..., Mark]) -> Mark:
+    """A function of the mark, or of each; before any mark and after the end there is nothing to move.
+
+    Examples
+    --------
+    >>> moved(7, lambda m: m // 5 * 5), moved(np.array([MAX_TIME, 7]), lambda m: m // 5 * 5).tolist()
+    (5, [9223372036854775807, 5])
+    """
+    if not isinstance(mark, np.ndarray):
+        return mark if mark in (MIN_TIME, MAX_TIME) else function(mark)
+    ends = is_infinite(mark)
+    return np.where(ends, mark, function(np.where(ends, 0, mark)))
