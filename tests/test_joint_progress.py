@@ -70,13 +70,51 @@ def test_row_operators_keep_it_as_long_as_the_other_time_stays() -> None:
         both.with_columns(t_right=hp.col("t_right") + 1),
         both.shift(5),
         pairs(by="left").key_by(),
-        hp.union(both, both),
+        hp.union(both, both.with_columns(t_right=hp.col("t_right") + 1)),
     )
     for query in lost:
         with pytest.raises(ParameterError, match='tumble: by="both" needs pairs with both of their times'):
             query.tumble(10, by="both")
-    with pytest.raises(ParameterError, match='sliding: by="both" is for tumble'):
-        both.sliding(10, every=5, by="both")
+        with pytest.raises(ParameterError, match='sliding: by="both" needs pairs with both of their times'):
+            query.sliding(10, every=5, by="both")
+    with pytest.raises(ParameterError, match="sliding: every must be positive"):
+        both.sliding(10, every=0, by="both")
+
+
+def test_a_union_has_passed_what_all_have() -> None:
+    late = pa.table({"t": [2, 9], "k": [0, 0]})
+    third = hp.from_arrow(late, key="k", time="t", progress=hp.ordered())
+    one = pairs()
+    other = third.band_join(third, before=0, after=1_000, by="both")
+    live = Live(hp.union(one, other).key_by().tumble(10, by="both").agg(n=hp.count()).node, hp.late.error())
+    live.rows(0, LEFT)
+    live.rows(1, RIGHT)
+    live.rows(2, late)
+    assert told(live) == []  # the third is at 9
+    live.rows(2, pa.table({"t": [10], "k": [0]}))
+    assert told(live) == [(0, 0, 6)]
+    live.rows(2, pa.table({"t": [20], "k": [0]}))
+    assert told(live) == [(0, 10, 4), (10, 10, 2)]
+
+
+def test_windows_that_overlap_follow_both_marks_too() -> None:
+    query = pairs().key_by().sliding(10, every=5, by="both").agg(n=hp.count())
+    live = Live(query.node, hp.late.error())
+    live.rows(0, LEFT)
+    live.rows(1, RIGHT.slice(0, 3))
+    early = told(live)  # both sides have passed 15
+    a, b = LEFT["t"].to_pylist(), RIGHT["t"].to_pylist()[:3]
+    starts = range(-5, 6, 5)
+    brute = {
+        (s, u, n)
+        for s in starts
+        for u in starts
+        if (n := sum(s <= x < s + 10 and u <= y < u + 10 and x <= y for x in a for y in b))
+    }
+    assert set(early) == brute and len(early) == len(brute) > 4
+    stream = Rehearsal(query, 2, hp.late.error(), seed=1)
+    stream.run({0: LEFT, 1: RIGHT.slice(0, 3)})
+    assert sorted((r["t"], r["t_right"], r["n"]) for p in stream.results for r in p.to_pylist()) == early
 
 
 def test_a_plain_tumble_by_the_other_time_follows_both_marks_too() -> None:

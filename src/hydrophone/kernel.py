@@ -38,15 +38,15 @@ class Kernel:
         The keys of the output's scope; another table only where the operator changes the key.
     keyed : bool
         Whether `advance` takes and gives marks per key where there are some; otherwise it gets one for all, and gives one.
-    joint : Joint or None
-        The joint progress of the first input, where it has one (the pipeline sets it before `advance`).
+    joints : tuple of Joint or None
+        The joint progress of every input, where it has one (the pipeline sets it before `advance`).
     """
 
     VERSION: ClassVar[int] = 1
     keyed: ClassVar[bool] = False
     keys: KeyTable
     out_keys: KeyTable
-    joint: Joint | None = None
+    joints: tuple[Joint | None, ...] = ()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Take a batch on an input port; give what is known already. Batches of a key that needs order come in order."""
@@ -61,7 +61,7 @@ class Kernel:
 
     def jointly(self, marks: Marks) -> Joint | None:
         """The joint progress of the output, asked for after `advance` where the plan says that it has one."""
-        return self.joint
+        return self.joints[0]
 
     def idle(self, marks: Marks) -> Mask:
         """Which slots could be forgotten without changing any answer, given these marks (held batches need not be looked at)."""

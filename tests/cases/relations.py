@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -282,21 +283,35 @@ def _counted_by(by: str) -> Case:
     )
 
 
-def _counted_by_both(name: str, keyed: bool, band: tuple[int, int], offset: int) -> Case:
+def _counted_by_both(
+    name: str, keyed: bool, band: tuple[int, int], offset: int, every: int = 40, united: bool = False
+) -> Case:
     """Pairs per window of the left and window of the right time, per key or over all of them; with rows that must be held too."""
     left, right = data.points(92), data.points(93)
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
         found: dict[tuple[Any, ...], list[tuple[Event, Event]]] = {}
-        for a, b in band_join(i["a"].events(), i["b"].events(), *band):
-            t, u = ((e.start - offset) // 40 * 40 + offset for e in (a, b))
-            found.setdefault((*(a.key if keyed else ()), u, t), []).append((a, b))
+        pairs = band_join(i["a"].events(), i["b"].events(), *band)
+        for a, b in [*pairs, *(band_join(i["a"].events(), i["a"].events(), *band) if united else ())]:
+            starts = [
+                [s for s in range(-3000, 3000) if s <= e.start < s + 40 and (s - offset) % every == 0] for e in (a, b)
+            ]
+            for t, u in itertools.product(*starts):
+                found.setdefault((*(a.key if keyed else ()), u, t), []).append((a, b))
         return [(*k, k[-1] + 40, len(ps), max(a.start for a, _ in ps)) for k, ps in found.items()]
 
     def query(s: Mapping[str, Any]) -> Any:
         pairs = s["a"].with_columns(at=hp.col("t")).band_join(s["b"], before=band[0], after=band[1], by="both")
+        if united:
+            also = s["a"].with_columns(at=hp.col("t")).band_join(s["a"], before=band[0], after=band[1], by="both")
+            pairs = hp.union(pairs, also)
         pairs = pairs.where(hp.col("t") > -200) if keyed else pairs.key_by()
-        return pairs.tumble(40, by="both", offset=offset).agg(n=hp.count(), last=hp.last("at"))
+        windows = (
+            pairs.tumble(40, by="both", offset=offset)
+            if every == 40
+            else pairs.sliding(40, every=every, by="both", offset=offset)
+        )
+        return windows.agg(n=hp.count(), last=hp.last("at"))
 
     return Case(name, Tumble, {"a": left, "b": right}, query, expected)
 
@@ -364,6 +379,9 @@ CASES = [
     _counted_by_both("tumble-by-both", True, (20, 90), 0),
     _counted_by_both("tumble-by-both-over-all-keys", False, (60, 30), 7),
     _counted_by_both("tumble-by-both-ahead", False, (-10, 100), 0),
+    _counted_by_both("tumble-by-both-united", False, (20, 90), 0, united=True),
+    _counted_by_both("sliding-by-both", True, (20, 90), 3, every=15),
+    _counted_by_both("sliding-by-both-apart", False, (20, 90), 0, every=60),
     met("semi-join", SemiJoin, TOUCHING, MORE, lambda a, b: a.semi_join(b)),
     met("semi-join-points", SemiJoin, POINTS, B, lambda a, b: a.semi_join(b)),
     met("anti-join", AntiJoin, TOUCHING, MORE, lambda a, b: a.anti_join(b)),

@@ -107,7 +107,7 @@ def manners() -> st.SearchStrategy[Manner]:
         disorder=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
         chunk=st.sampled_from([1, 2, 5, 13, 1000]),
         eager=st.sampled_from([1.0, 0.7, 0.3, 0.0]),
-        apart=st.sampled_from([None, 0.0, 0.3, 1.0]),
+        apart=st.sampled_from([None, None, 0.3, 1.0]),
     )
 
 

@@ -15,11 +15,11 @@ from hydrophone.engine.key_marks import KeyMarks
 from hydrophone.errors import HydrophoneError, StateVersionError
 from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
-from hydrophone.marks import Mark, least, of
+from hydrophone.marks import Mark, by_slot, least, of
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
 from hydrophone.state import Held
-from hydrophone.time import MIN_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME
 
 FORMAT = 1
 """Version of the snapshot's own shape; kernels have versions of their own."""
@@ -120,7 +120,7 @@ class Pipeline:
                     self.key_marks[node] = self.ahead[node].all(self.marks[node])
                 continue
             kernel = self.kernels[node]
-            kernel.joint = self.joints.get(node.inputs[0])
+            kernel.joints = tuple(self.joints.get(i) for i in node.inputs)
             try:
                 batches, mark = kernel.advance(self._marks_for(node))
                 self._give(node, batches)
@@ -136,8 +136,21 @@ class Pipeline:
     def _marks_for(self, node: Node) -> tuple[Mark, ...]:
         """The marks of a node's inputs: per key where they are so, all have the same keys, and the node can take them."""
         scopes = {node.type.scope, *(i.type.scope for i in node.inputs)}
-        by_key = self.key_marks if len(scopes) == 1 and self.kernels[node].takes_key_marks else {}
-        return tuple(by_key.get(i, self.marks[i]) for i in node.inputs)
+        if len(scopes) > 1 or not self.kernels[node].takes_key_marks:
+            return tuple(self.marks[i] for i in node.inputs)
+        return tuple(self._jointly(i, self.key_marks.get(i, self.marks[i])) for i in node.inputs)
+
+    def _jointly(self, node: Node, mark: Mark) -> Mark:
+        """Marks per key from joint progress: where the other time is in the key, and passed, nothing starts before the first."""
+        joint = self.joints.get(node)
+        if joint is None or joint[0] <= least(mark) or node.paired not in node.type.key.names:
+            return mark
+        keys, (start, other) = self.keys(node), joint
+        times = keys.columns(np.arange(len(keys)))[node.type.key.names.index(node.paired)].cast(pa.int64())
+        passed = times.fill_null(MAX_TIME).to_numpy(zero_copy_only=False) < other
+        own = by_slot(mark, len(keys) + 1)
+        own[:-1][passed] = np.maximum(own[:-1][passed], start)
+        return own
 
     def _give(self, node: Node, batches: Iterable[Batch]) -> None:
         for batch in batches:

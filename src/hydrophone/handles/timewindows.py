@@ -35,23 +35,16 @@ class TimeWindows(Query):
         is a window for every two windows of the left and the right time, whose start joins the key; it is given as soon as both
         sides have passed it, however wide the band is. Row by row operators may lie between, if the join says ``by="both"`` too.
         """
-        if by == "both":
-            return Grouped(
-                self._by_both(duration(size), duration(offset)),
-                Tumble,
-                {"size": duration(size), "offset": duration(offset)},
-            )
-        return Grouped(self._timed(by), Tumble, {"size": duration(size), "offset": duration(offset)})
+        how = {"size": duration(size), "offset": duration(offset)}
+        return Grouped(self._timed("tumble", by, **how), Tumble, how)
 
     def sliding(self, size: Duration, *, every: Duration, offset: Duration = 0, by: str | None = None) -> Grouped:
         """Windows of time that begin `every` so often and may overlap; `agg` says what to compute in each.
 
-        After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``.
+        After a `band_join`, `by` says whose time counts, as in `tumble`.
         """
-        if by == "both":
-            raise ParameterError('sliding: by="both" is for tumble', hint='tumble(size, by="both"), or by="left"')
         how = {"size": duration(size), "every": duration(every), "offset": duration(offset)}
-        return Grouped(self._timed(by), Sliding, how)
+        return Grouped(self._timed("sliding", by, **how), Sliding, how)
 
     def session(self, gap: Duration) -> Grouped:
         """Windows that end where nothing happens for `gap`; `agg` says what to compute in each."""
@@ -72,31 +65,32 @@ class TimeWindows(Query):
         """
         return Snapshots(self, Snapshot, {"report": None if report is None else duration(report)})
 
-    def _by_both(self, size: int, offset: int) -> Query:
-        """Pairs that progress on both times, with the window of the other time in the key."""
-        check_span(size, "tumble", "size")
-        pairs = self._timed("both") if isinstance(self.node, BandJoin) else self
+    def _timed(self, what: str, by: str | None, size: int, offset: int, every: int | None = None) -> Query:
+        """The same pairs with the time of another side, or with the windows of the other time in the key."""
+        if by is None:
+            return self
+        pairs: Query = self
+        if isinstance(self.node, BandJoin):
+            pairs = handle(build(replace(self.node, by=by)))
+        elif by != "both":
+            raise ParameterError(
+                f"{what}: by={by!r} chooses among the times of a pair, and this is {self.node.name()}",
+                hint="say it where pairs are made: band_join(..., by=...)",
+            )
+        if by != "both":
+            return pairs
+        check_span(size, what, "size")
+        check_span(size if every is None else every, what, "every")
         other = pairs.node.paired
         if other is None:
             raise ParameterError(
-                f'tumble: by="both" needs pairs with both of their times, and this is {self.node.name()}',
+                f'{what}: by="both" needs pairs with both of their times, and this is {self.node.name()}',
                 hint='say it where pairs are made, and keep the right time: band_join(..., by="both")',
             )
         key = tuple(n for n in pairs.node.type.key.names if n != other)
         columns = tuple((n, n) for n in (*key, other))
-        found: Query = pairs._then(KeyBy, columns=columns, window=(other, size, offset))
+        found: Query = pairs._then(KeyBy, columns=columns, window=(other, size, every or size, offset))
         return found
-
-    def _timed(self, by: str | None) -> Query:
-        """The same pairs with the time of another side."""
-        if by is None:
-            return self
-        if not isinstance(self.node, BandJoin):
-            raise ParameterError(
-                f"tumble: by={by!r} chooses among the times of a pair, and this is {self.node.name()}",
-                hint="say it where pairs are made: band_join(..., by=...)",
-            )
-        return handle(build(replace(self.node, by=by)))
 
 
 @dataclass(frozen=True, eq=False)

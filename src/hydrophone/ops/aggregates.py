@@ -81,8 +81,7 @@ class Tumble(Node):
     """Aggregates per key and window of time; windows begin at multiples of `size` after `offset`.
 
     An event belongs to the window in which it starts.
-    A window with no event gives no row. A window is given when progress passes its end; one of pairs whose other time is in the
-    key also when joint progress has passed both.
+    A window with no event gives no row. A window is given when progress passes its end.
     """
 
     size: int
@@ -105,10 +104,7 @@ class Tumble(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
-        kernel = TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
-        other = self.inputs[0].paired
-        kernel.other = x.key.names.index(other) if other in x.key.names else None
-        return kernel
+        return TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
 
 
 class Aggregating(Kernel):
@@ -344,8 +340,6 @@ class PaneKernel(Aggregating):
 class TumbleKernel(PaneKernel):
     """A window is one pane."""
 
-    other: int | None = None
-    """Where in the key the other time of pairs is, if it is there and they progress on both."""
     keyed = True
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
@@ -365,14 +359,7 @@ class TumbleKernel(PaneKernel):
 
     def _over(self, slot: Ints, start: Ints, mark: Mark) -> Mask:
         """Which windows nothing can fall into any more."""
-        stop = add_time(start, self.pane)
-        over: Mask = stop <= of(mark, slot)
-        if self.other is not None and self.joint is not None:
-            left, right = self.joint
-            # Only the windows that the first time has passed need a look at their key.
-            near = np.flatnonzero(~over & (stop <= left))
-            other = self.keys.columns(slot[near])[self.other]
-            over[near] = other.cast(pa.int64()).to_numpy(zero_copy_only=False) < right
+        over: Mask = add_time(start, self.pane) <= of(mark, slot)
         return over
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events
+from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Joint, Kernel, Marks, Stateless
+from hydrophone.marks import least, moved
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.source import check_key
 from hydrophone.plan.types import StreamType
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.runs import ranges
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeyBy(Node):
     """Group by other columns: pairs of (new name, column). The old key columns become payload. No columns: everything together.
 
-    With `window` (column, size, offset) a column of times counts as the start of the window of time that it lies in.
+    With `window` (column, size, every, offset) a column of times counts as the start of the window of time that it lies in; a row whose
+    time lies in several is there once for each.
     """
 
     columns: tuple[tuple[str, str], ...]
-    window: tuple[str, int, int] | None = None
+    window: tuple[str, int, int, int] | None = None
 
     gives = Order.ANY
     rowwise = True
@@ -68,7 +71,7 @@ class KeyByKernel(Stateless):
         columns: tuple[tuple[str, str], ...],
         kind: StreamType,
         payload: pa.Schema,
-        window: tuple[str, int, int] | None,
+        window: tuple[str, int, int, int] | None,
         other: str | None,
     ) -> None:
         self.columns, self.kind, self.payload = columns, kind, payload
@@ -80,9 +83,14 @@ class KeyByKernel(Stateless):
         old_key = dict(zip(self.kind.key.names, self.keys.columns(batch.slot), strict=True))
         fields = old_key | {n: batch.columns[n] for n in self.kind.columns.names}
         if self.window is not None:
-            name, size, offset = self.window
-            times = fields[name].cast(pa.int64()).to_numpy()
-            fields[name] = pa.array(window_start(times, size, offset)).cast(fields[name].type)
+            name, *window = self.window
+            first, counts = windows_of(fields[name].cast(pa.int64()).to_numpy(), *window)
+            number = ranges(first, counts)
+            if not (counts == 1).all():
+                row = np.repeat(np.arange(len(batch)), counts)
+                batch = batch.select(row)
+                fields = {n: c.take(pa.array(row)) for n, c in fields.items()}
+            fields[name] = pa.array(number * window[1] + window[2]).cast(fields[name].type)
         chosen = [fields[old] for _, old in self.columns]
         slot = self.out_keys.slots(chosen) if chosen else self.out_keys.zeros(len(batch))
         payload = (
@@ -94,13 +102,30 @@ class KeyByKernel(Stateless):
 
     def jointly(self, marks: Marks) -> Joint | None:
         """Of windows of the other time, those that end by the mark are over."""
-        if self.joint is None or self.window is None or self.window[0] != self.other:
-            return self.joint
-        start, other = self.joint
-        _, size, offset = self.window
-        return start, other if other in (MIN_TIME, MAX_TIME) else int(window_start(other, size, offset))
+        joint, window = self.joints[0], self.window
+        if joint is None or window is None or window[0] != self.other:
+            return joint
+        return joint[0], least(moved(joint[1], lambda m: first_after(m, *window[1:])))
 
 
-def window_start(time: Any, size: int, offset: int) -> Any:
-    """Where the window of an instant begins."""
-    return (time - offset) // size * size + offset
+def first_after(time: Any, size: int, every: int, offset: int) -> Any:
+    """The start of the first window that ends after an instant.
+
+    Examples
+    --------
+    >>> first_after(25, size=10, every=10, offset=0), first_after(25, size=10, every=4, offset=0)
+    (20, 16)
+    """
+    return ((time - size - offset) // every + 1) * every + offset
+
+
+def windows_of(time: Ints, size: int, every: int, offset: int) -> tuple[Ints, Ints]:
+    """The number of the first window that each instant lies in, and in how many it lies.
+
+    Examples
+    --------
+    >>> windows_of(np.array([25, 19]), size=10, every=4, offset=0)
+    (array([4, 3]), array([3, 2]))
+    """
+    first = (time - size - offset) // every + 1
+    return first, (time - offset) // every + 1 - first

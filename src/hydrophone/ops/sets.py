@@ -10,7 +10,7 @@ import numpy as np
 
 from hydrophone.batch import Batch, Events
 from hydrophone.errors import ParameterError, SignalTypeError
-from hydrophone.kernel import Kernel, Marks
+from hydrophone.kernel import Joint, Kernel, Marks
 from hydrophone.marks import Mark, of
 from hydrophone.ops.payload import codes
 from hydrophone.plan.node import Node, Order
@@ -48,7 +48,8 @@ def same_columns(first: StreamType, other: StreamType, what: str) -> None:
 class Union(Node):
     """All events of several streams with the same key and columns; an event of two streams is there twice.
 
-    Progress is that of the slowest. Where one stream has lifetimes, so has the result. Reference: ``pandas.concat``.
+    Progress is that of the slowest; of pairs with two times, joint progress is the least of each. Where one stream has lifetimes, so has
+    the result. Reference: ``pandas.concat``.
     """
 
     def check(self) -> None:
@@ -70,6 +71,12 @@ class Union(Node):
             )
         return StreamType(first.key, first.time, first.clock, first.columns, end)
 
+    @property
+    def paired(self) -> str | None:
+        """The other time, where all streams are pairs."""
+        other = {i.paired for i in self.inputs}
+        return other.pop() if len(other) == 1 else None
+
     def kernel(self, *inputs: StreamType) -> Kernel:
         """Put together."""
         return UnionKernel(self.type)
@@ -86,6 +93,11 @@ class UnionKernel(Kernel):
         assert isinstance(batch, Events)
         columns = batch.columns.select(self.out.columns.names)
         return (replace(batch, end=batch.stop if self.out.end else None, columns=columns),)
+
+    def jointly(self, marks: Marks) -> Joint | None:
+        """What all have passed."""
+        told = [j for j in self.joints if j is not None]
+        return (min(s for s, _ in told), min(o for _, o in told)) if len(told) == len(self.joints) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -108,7 +108,7 @@ class SlidingKernel(PaneKernel):
         for _, rows in self.rows():
             forget(rows, lambda r: self._last_end(self._pane_of(r.start)) <= of(mark, r.slot))
         slots = np.unique(held.slot)
-        self.given["until"][slots] = of(mark, slots)
+        self.given["until"][slots] = np.maximum(self.given["until"][slots], of(mark, slots))
         self.given.touch(slots)
         return out, bound
 
