@@ -12,7 +12,7 @@ import numpy as np
 
 from hydrophone.batch import Batch, Ints, Mask
 from hydrophone.keys import KeyTable
-from hydrophone.marks import Mark, lowest
+from hydrophone.marks import Mark, forgotten, lowest
 from hydrophone.state import Held, SlotArrays, State
 
 Marks = tuple[Any, ...]
@@ -30,6 +30,8 @@ class Kernel:
 
     Attributes
     ----------
+    told : tuple of Mark
+        The marks that `step` looks at between two advances, where it does; forgotten with the slots, and not kept over a restart.
     VERSION : int
         Goes up when the meaning of the state changes; state of another version is refused.
     keys : KeyTable
@@ -47,6 +49,7 @@ class Kernel:
     keys: KeyTable
     out_keys: KeyTable
     joints: tuple[Joint | None, ...] = ()
+    told: Marks = ()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Take a batch on an input port; give what is known already. Batches of a key that needs order come in order."""
@@ -96,6 +99,7 @@ class Kernel:
 
     def release(self, slots: Ints) -> None:
         """Forget these slots."""
+        self.told = tuple(forgotten(mark, slots) for mark in self.told)
         for state in self.states().values():
             if isinstance(state, SlotArrays):
                 state.release(slots)

@@ -64,8 +64,10 @@ def lowest(marks: Sequence[Mark]) -> Mark:
     return reduce(np.minimum, [by_slot(m, size) for m in marks])
 
 
-def held_back(mark: Mark, slot: Ints, start: Ints) -> Mark:
-    """The mark where something of these slots that starts then is still open; when a key has ended nothing holds it back.
+def held_back(mark: Mark, slot: Ints, start: Ints, ended: Mark | None = None) -> Mark:
+    """The mark where something of these slots that starts then is still open.
+
+    Nothing holds back a key that has ended, by its mark or by that of the side which is waited for.
 
     Examples
     --------
@@ -74,12 +76,27 @@ def held_back(mark: Mark, slot: Ints, start: Ints) -> Mark:
     """
     if not len(slot):
         return mark
+    waits = np.less(of(mark if ended is None else ended, slot), MAX_TIME)
     if not isinstance(mark, np.ndarray):
-        return mark if mark == MAX_TIME else min(mark, int(start.min()))
-    open_ = by_slot(mark, max(len(mark), int(slot.max()) + 2))
-    waits = of(open_, slot) < MAX_TIME
-    np.minimum.at(open_, slot[waits], start[waits])
-    return open_
+        return min(mark, int(start.min(initial=MAX_TIME, where=waits)))
+    held = by_slot(mark, max(len(mark), int(slot.max()) + 2))
+    np.minimum.at(held, slot, np.where(waits, start, MAX_TIME))
+    return held
+
+
+def forgotten(mark: Mark, slots: Ints) -> Mark:
+    """The mark where these slots have lost their keys, and may get others.
+
+    Examples
+    --------
+    >>> forgotten(np.array([9, 8, 7]), np.array([0]))
+    array([7, 8, 7])
+    """
+    if not isinstance(mark, np.ndarray):
+        return mark
+    kept = mark.copy()
+    kept[slots[slots < len(kept)]] = kept[-1]
+    return kept
 
 
 def moved(mark: Mark, function: Callable[..., Mark]) -> Mark:

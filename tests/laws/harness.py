@@ -16,7 +16,7 @@ import hydrophone as hp
 from hydrophone.batch import Batch, Progress, Segments
 from hydrophone.engine import emit
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.marks import Mark, least, of
+from hydrophone.marks import Mark, forgotten, least, of
 from hydrophone.plan.lower import Lowered, lower
 from hydrophone.plan.node import Node
 from hydrophone.time import MAX_TIME, MIN_TIME
@@ -146,6 +146,10 @@ class Run:
         assert mark >= least(self.promised), "an output mark fell"
         self.promised = self.pipeline.key_marks.get(self.root, mark)
 
+    def sweep(self) -> None:
+        self.pipeline.sweep()
+        self.promised = forgotten(self.promised, np.flatnonzero(~self.pipeline.keys(self.root).used))
+
     def promise(self, port: int, feed: Feed, rng: np.random.Generator) -> None:
         """Every key says something that is legal, as far as the plan cares."""
         node = self.pipeline.ports[port]
@@ -167,7 +171,7 @@ class Run:
                     self.promise(number, feed, rng)
                 self.advance([_some_mark(f.promise(), g, rng) for f, g in zip(feeds, self.given, strict=True)])
             if manner.sweeps and rng.random() < 0.3:
-                self.pipeline.sweep()
+                self.sweep()
             if self.restart is not None and rng.random() < 0.4:
                 self.restart(self)
         self.advance([MAX_TIME] * len(feeds))

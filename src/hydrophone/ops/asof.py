@@ -108,13 +108,13 @@ class AsofJoinKernel(Kernel):
         self.tolerance = EVER if tolerance is None else tolerance
         self.left = SweepArea("list")
         self.right = SweepArea("sorted")
-        self._oldest: Mark = MIN_TIME
+        self.told = (MIN_TIME,)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Remember, but no right event that is too old for all left ones, by the progress that is known."""
         assert isinstance(batch, Events)
         if port:
-            self.right.insert(without(batch, batch.start < of(self._oldest, batch.slot)))
+            self.right.insert(without(batch, batch.start < of(self.told[0], batch.slot)))
         else:
             self.left.insert(batch)
         return ()
@@ -131,8 +131,8 @@ class AsofJoinKernel(Kernel):
             if ready.any():
                 out.append(self._joined(self.left.take(ready), right))
         waiting = self.left.all()
-        first = marks[0] if waiting is None else held_back(marks[0], waiting.slot, waiting.start)
-        self._oldest = self._before(first)
+        first = marks[0] if waiting is None else held_back(marks[0], waiting.slot, waiting.start, ended=marks[1])
+        self.told = (self._before(first),)
         if right is not None:
             self._forget(right, waiting, marks[0])
         return out, first

@@ -129,7 +129,7 @@ class BandJoinKernel(Kernel):
         self.before, self.after, self.by, self.out = before, after, by, out
         self.left = SweepArea("band", memory, name="band_join, left")
         self.right = SweepArea("band", memory, name="band_join, right")
-        self._marks: Marks = (MIN_TIME, MIN_TIME)
+        self.told = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Match new events of one side with the remembered ones of the other."""
@@ -142,7 +142,7 @@ class BandJoinKernel(Kernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget events whose band the other side has passed."""
-        self._marks = marks
+        self.told = marks
         self.left.expire(partial(self._passed, 0))
         self.right.expire(partial(self._passed, 1))
         # A pair to come has a new event on one side; the other may lie so far before it.
@@ -163,7 +163,7 @@ class BandJoinKernel(Kernel):
     def _passed(self, port: int, events: Events) -> Mask:
         """Which events nothing can answer any more, by the progress of the other side; after a restore it is not known at first."""
         passed: Mask = add_time(events.start, self.before if port else self.after) < of(
-            self._marks[1 - port], events.slot
+            self.told[1 - port], events.slot
         )
         return passed
 

@@ -159,7 +159,7 @@ class JoinKernel(Kernel):
         self.right = SweepArea(forms[1], node.memory, adaptive=adaptive, name="join, right")
         self.left_open: Held[Events] = Held(Events)
         self.right_open: Held[Events] = Held(Events)
-        self._marks: Marks = (MIN_TIME, MIN_TIME)
+        self.told = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Match new events of one side with the remembered ones of the other."""
@@ -171,7 +171,7 @@ class JoinKernel(Kernel):
             (self.right_open if port else self.left_open).add(batch)
         # What waits on the other side asks for this one too, however far progress is.
         asked = self.how == "full" or (self.how == "left" and port == 1)
-        mine.insert(batch if asked else without(batch, batch.stop <= of(self._marks[1 - port], batch.slot)))
+        mine.insert(batch if asked else without(batch, batch.stop <= of(self.told[1 - port], batch.slot)))
 
     def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
         a, b = left.select(i), right.select(j)
@@ -181,7 +181,7 @@ class JoinKernel(Kernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give what was not met, and forget what the other side has passed."""
-        self._marks = marks
+        self.told = marks
         out = [
             *self._rest(0, self.left_open, self.right, marks[1]),
             *self._rest(1, self.right_open, self.left, marks[0]),
