@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ class Policy:
     idle : an identity that has fallen behind the latest by more than this leaves the minimum; None: never
     lull : while no rows come at all, progress follows the clock at this distance; None: it waits for rows
     per_key : how far behind the latest of its own key a row may come, where that is less than `delay`; None: no such promise
+    own : whether the marks in `column` are for the key of their row alone; rows without key speak for all
     """
 
     delay: int = 0
@@ -32,6 +34,7 @@ class Policy:
     idle: int | None = None
     lull: int | None = None
     per_key: int | None = None
+    own: bool = False
 
     def promise(self, largest: int) -> int:
         """The mark that follows from the largest time (or punctuation) seen."""
@@ -94,16 +97,28 @@ def delayed(
 
 @located
 def punctuated(
-    column: str, *, by: str | None = None, idle: Duration | None = None, lull: Duration | None = None
+    column: str,
+    *,
+    per_key: bool = False,
+    by: str | None = None,
+    idle: Duration | None = None,
+    lull: Duration | None = None,
 ) -> Policy:
     """A column of the rows says so: no row that starts before its value will come; `by`, `idle` and `lull` as in `ordered`.
+
+    A row without a time is no event: it is there for its mark alone. One whose mark goes back is late.
+    With `per_key` a mark is for the key of its row alone, and those of rows without key (null in all its columns) are for all keys.
 
     Examples
     --------
     >>> punctuated("mark").promise(42)
     42
+    >>> punctuated("mark", per_key=True).own
+    True
     """
-    return Policy(0, column, by, _positive("idle", idle), _positive("lull", lull))
+    return Policy(
+        0, column, by, _positive("idle", idle), _positive("lull", lull), 0 if per_key else None, bool(per_key)
+    )
 
 
 def _positive(what: str, value: Duration | None) -> int | None:
@@ -115,15 +130,20 @@ def _positive(what: str, value: Duration | None) -> int | None:
     return ns
 
 
-def largest_times(table: pa.Table, time: str, policy: Policy) -> dict[str, int]:
-    """The largest time (or punctuation) of every identity in a batch of rows.
+def largest_times(table: pa.Table, time: str, policy: Policy, key: Sequence[str] = ()) -> dict[str, int]:
+    """The largest time (or punctuation) of every identity in a batch of rows, as far as they speak for all keys.
 
     Examples
     --------
     >>> largest_times(pa.table({"t": [3, 9, 4], "who": ["a", "b", "a"]}), "t", ordered(by="who"))
     {'a': 4, 'b': 9}
+    >>> told = pa.table({"t": [3, None], "m": [2, 1], "k": ["a", None]})
+    >>> largest_times(told, "t", punctuated("m", per_key=True), ["k"])
+    {'': 1}
     """
     column = policy.column or time
+    if policy.own:
+        table = table.filter(without_key(table, key))
     if not len(table):
         return {}
     if policy.by is None:
@@ -132,6 +152,14 @@ def largest_times(table: pa.Table, time: str, policy: Policy) -> dict[str, int]:
         grouped = table.select([policy.by, column]).group_by(policy.by).aggregate([(column, "max")])
         found = dict(zip(map(str, grouped[policy.by].to_pylist()), grouped[f"{column}_max"], strict=True))
     return {who: _nanoseconds(value) for who, value in sorted(found.items()) if value.is_valid}
+
+
+def without_key(table: pa.Table, key: Sequence[str]) -> pa.Array:
+    """Which rows have no key: null in all of its columns."""
+    none: pa.Array = pa.array(np.ones(len(table), np.bool_))
+    for name in key:
+        none = pc.and_(none, pc.is_null(table[name]))
+    return none
 
 
 def _nanoseconds(value: pa.Scalar) -> int:

@@ -36,15 +36,22 @@ class KeyMarks(Kernel):
         np.maximum.at(self.latest["time"], slot, start)
         self.latest.touch(slot)
 
+    def own(self, slot: Ints) -> Ints:
+        """What keys have said themselves, wherever the whole source is."""
+        self.latest.reserve(len(self.keys))
+        return add_time(self.latest["time"][slot], -self.delay)
+
+    def slowest(self, mark: int) -> int:
+        """How far the last of the keys is that are known."""
+        there = np.flatnonzero(self.keys.used)
+        return max(mark, int(self.own(there).min())) if len(there) else mark
+
     def all(self, mark: int) -> Ints:
         """The marks of all slots, and of keys in none, where the whole source has come to `mark`."""
         self._mark = max(mark, self._mark)
-        self.latest.reserve(len(self.keys))
-        own = add_time(self.latest["time"][: len(self.keys)], -self.delay)
-        return np.append(np.maximum(own, self._mark), self._mark)
+        return np.append(np.maximum(self.own(np.arange(len(self.keys))), self._mark), self._mark)
 
     def idle(self, marks: Marks) -> Mask:
         """Keys that are no further than all are."""
-        self.latest.reserve(len(self.keys))
-        over: Mask = add_time(self.latest["time"][: len(self.keys)], -self.delay) <= self._mark
+        over: Mask = self.own(np.arange(len(self.keys))) <= self._mark
         return over

@@ -86,9 +86,9 @@ class LateRows:
         if policy.action is Action.SIDE and policy.path is None:
             raise ParameterError("late: the local engine needs a path for late rows", hint='late=hp.late.side("late/")')
 
-    def sift(self, table: pa.Table, mark: int | Ints) -> pa.Table:
-        """The rows that are in time (or were moved to it); `mark` is one for all, or one for every row."""
-        times = instants(table[self.time], self.time)
+    def sift(self, table: pa.Table, mark: int | Ints, what: str | None = None) -> pa.Table:
+        """The rows that are in time (or were moved to it), by one `mark` or one for every row; `what` names another column of times."""
+        times = instants(table[what or self.time], what or self.time)
         late = times < mark
         if not late.any():
             return table
@@ -96,11 +96,12 @@ class LateRows:
         marks = np.broadcast_to(mark, times.shape)
         if self.policy.action is Action.ERROR:
             raise LateEventError(
-                f"source: {int(late.sum())} rows are late; the first starts at {format_instant(int(times[late][0]))}, "
+                f"source: {int(late.sum())} {'rows are late; the first starts at' if what is None else 'marks go back; the first to'} "
+                f"{format_instant(int(times[late][0]))}, "
                 f"the mark is {format_instant(int(marks[late][0]))}",
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )
-        if self.policy.action is Action.ADJUST:
+        if self.policy.action is Action.ADJUST and what is None:
             return self._moved(table, np.where(late, marks - times, 0))
         if self.policy.action is Action.SIDE:
             self._put_aside(table.filter(pa.array(late)))

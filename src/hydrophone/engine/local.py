@@ -104,10 +104,11 @@ class Live:
         count = len(table)
         if tracker is not None:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
-            seen = largest_times(table, self.sources[port].layout.time, tracker.policy)
-            table = self._kept[port].sift(table, self.pipeline.behind(port, table, tracker.mark))
+            layout = self.sources[port].layout
+            seen = largest_times(table, layout.time, tracker.policy, layout.key)
+            table = self.pipeline.sift(port, table, tracker.mark, self._kept[port])
             tracker.see(seen)
-        if tracker is None or tracker.mark == MIN_TIME:
+        if tracker is None or self.pipeline.far(port, tracker.mark) == MIN_TIME:
             self._unmarked.see(port, count)
         self.pipeline.rows(port, table)
 
@@ -121,7 +122,8 @@ class Live:
         self.pipeline.advance(marks)
         self.pipeline.sweep()
         # A source that promises nothing is reported by its rows instead.
-        self._watch.see({i: MAX_TIME if self._trackers[i] is None else p.mark for i, p in enumerate(marks)})
+        far = {i: self.pipeline.far(i, p.mark) for i, p in enumerate(marks)}
+        self._watch.see({i: MAX_TIME if self._trackers[i] is None else mark for i, mark in far.items()})
 
     def pieces(self, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
         """The results since the last call."""

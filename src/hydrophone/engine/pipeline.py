@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hydrophone.batch import Batch, Ints, Progress
 from hydrophone.engine.ingest import ingest, instants, slots
 from hydrophone.engine.key_marks import KeyMarks
+from hydrophone.engine.late import LateRows
 from hydrophone.errors import HydrophoneError, StateVersionError
 from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
 from hydrophone.marks import Mark, by_slot, least, of
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
+from hydrophone.progress import without_key
 from hydrophone.state import Held
 from hydrophone.time import MAX_TIME, MIN_TIME
 
@@ -77,7 +80,7 @@ class Pipeline:
             node = self.ports[port]
             assert isinstance(node, Port)
             try:
-                batch = ingest(table, node.layout, self.keys(node))
+                batch = ingest(events_of(table, node), node.layout, self.keys(node))
             except HydrophoneError as error:
                 _locate(error, node)
                 raise
@@ -91,10 +94,11 @@ class Pipeline:
         node = self.ports.get(port)
         if node not in self.ahead or not len(table):
             return mark
-        assert isinstance(node, Port)
+        assert isinstance(node, Port) and node.progress is not None
         slot, marks = slots(table, node.layout, self.keys(node)), self.ahead[node]
         passed = of(marks.all(mark), slot)
-        marks.see(slot, instants(table[node.layout.time], node.layout.time))
+        if not node.progress.own:
+            marks.see(slot, instants(table[node.layout.time], node.layout.time))
         return passed
 
     def promise(self, port: int, table: pa.Table, marks: Ints) -> None:
@@ -102,6 +106,35 @@ class Pipeline:
         node = self.ports[port]
         assert isinstance(node, Port)
         self.ahead[node].see(slots(table, node.layout, self.keys(node)), marks)
+
+    def sift(self, port: int, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
+        """The events among rows at a port that are in time, where the source has come to `mark`; rows speak for their keys from then on."""
+        node = self.ports.get(port)
+        policy = node.progress if isinstance(node, Port) else None
+        if not isinstance(node, Port) or policy is None or policy.column is None:
+            return kept.sift(table, self.behind(port, table, mark))
+        column = policy.column
+        told = table.filter(pc.is_valid(table[column]))
+        keyed = node in self.ahead
+        for_all = without_key(told, node.layout.key) if policy.own else pa.array(np.ones(len(told), np.bool_))
+        # Only of rows that are there for nothing else does it matter that their mark has not gone back.
+        alone = pc.is_null(told[node.layout.time])
+        kept.sift(told.filter(pc.and_(alone, for_all)), mark, column)
+        own = told.filter(pc.invert(for_all)) if keyed else told.slice(0, 0)
+        events = events_of(table, node)
+        passed = self.behind(port, events, mark)
+        if len(own):
+            slot = slots(own, node.layout, self.keys(node))
+            back = pc.is_null(own[node.layout.time])
+            kept.sift(own.filter(back), self.ahead[node].own(slot[back.to_numpy(zero_copy_only=False)]), column)
+            self.ahead[node].see(slot, instants(own[column], column))
+        return kept.sift(events, passed)
+
+    def far(self, port: int, mark: int) -> int:
+        """How far a source is that has come to `mark`: where marks are for single keys, as far as the last of them."""
+        node = self.ports.get(port)
+        own = isinstance(node, Port) and node.progress is not None and node.progress.own
+        return self.ahead[node].slowest(mark) if own and node in self.ahead else mark
 
     def step(self, port: int, batch: Batch) -> None:
         """Take a batch at a port."""
@@ -248,6 +281,14 @@ class Pipeline:
                 kernel.states()[name].load(_unpacked(data, kernel.VERSION, nodes[owner].name()))
         for number, parts in keys.items():  # at once: to put a block back takes a look at all slots
             tables[number].load(pa.concat_tables(parts))
+
+
+def events_of(table: pa.Table, port: Port) -> pa.Table:
+    """The rows that are events: in a source with punctuation those without a time are marks alone."""
+    time = table[port.layout.time]
+    if port.progress is None or port.progress.column is None or not time.null_count:
+        return table
+    return table.filter(pc.is_valid(time))
 
 
 def _per_key(port: Node) -> int | None:

@@ -29,7 +29,7 @@ from hydrophone.ops.lookup import Lookup
 from hydrophone.ops.rows import Select, WithColumns
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port
-from hydrophone.progress import Policy, largest_times
+from hydrophone.progress import Policy, largest_times, without_key
 from hydrophone.runs import order_by_slot
 from hydrophone.spark.data import as_planned
 from hydrophone.spark.shards import gathered
@@ -132,6 +132,7 @@ class Packer:
     policy: Policy
     targets: tuple[Target, ...]
     labels: tuple[int, ...]
+    key: tuple[str, ...] = ()
 
     def files(self, root: str) -> FilePacker:
         """For tasks whose input rows are paths of files under `root`."""
@@ -146,7 +147,7 @@ class Packer:
 
     def pack(self, origin: str, number: int, table: pa.Table, largest: dict[str, int]) -> Iterator[pa.RecordBatch]:
         """Chunks of some rows; `largest` takes the largest time of every identity, before any filter."""
-        for who, time in largest_times(table, self.time, self.policy).items():
+        for who, time in largest_times(table, self.time, self.policy, self.key).items():
             largest[who] = max(time, largest.get(who, time))
         for target in self.targets:
             shard = self._shard(target, table)
@@ -169,6 +170,17 @@ class Packer:
             yield to_record_batch([Chunk(lab, s, p, Kind.CLOCK, "", 0, data) for lab in self.labels for s, p in at])
 
     def _shard(self, target: Target, table: pa.Table) -> Ints:
+        """Where rows go. One that is there for its mark alone goes to the first shard, unless the mark is for its key."""
+        if self.policy.column is None or not table[self.time].null_count:
+            return self._by_key(target, table)
+        first = pc.is_null(table[self.time])
+        if self.policy.per_key is not None:
+            first = pc.and_(first, without_key(table, self.key))
+        shard, rest = np.zeros(len(table), np.int64), pc.invert(first)
+        shard[rest.to_numpy(zero_copy_only=False)] = self._by_key(target, table.filter(rest))
+        return shard
+
+    def _by_key(self, target: Target, table: pa.Table) -> Ints:
         names = key_columns(target.prefix)
         if names is None:
             return _computed_shard(target.prefix, table, len(self.labels))

@@ -147,7 +147,7 @@ class Shard:
         if inlet.policy is None:
             return table
         sieve = Sieve(self.plan.late, inlet)
-        table = sieve.sift(table, self.pipeline.behind(port, table, self.trackers[port].mark))
+        table = self.pipeline.sift(port, table, self.trackers[port].mark, sieve)
         if sieve.count and inlet.source is not None:
             late[inlet.source] = late.get(inlet.source, 0) + sieve.count
             for aside in sieve.aside:
@@ -210,7 +210,7 @@ class Shard:
             "keys": sum(t.live for t in self.pipeline.scopes.values()),
             "state_bytes": sum(self.sizes.values()),
             "shed": sum(self.pipeline.shed.values()),
-            "marks": {str(s): self.trackers[p].mark for p, s in sources.items()},
+            "marks": {str(s): self.pipeline.far(p, self.trackers[p].mark) for p, s in sources.items()},
             "mark_us": {str(self.plan.stage): round(took * 1e6)},
             **last,
         }

@@ -263,7 +263,8 @@ class Plan:
             for p, given in enumerate(stage.inputs)
             if given.source == feed.source
         )
-        return Packer(feed.schema, feed.source.layout.time, feed.source.progress, targets, labels(shards))
+        layout = feed.source.layout
+        return Packer(feed.schema, layout.time, feed.source.progress, targets, labels(shards), layout.key)
 
     def shards(self, shards: int, late: late.Late, shape: emit.Shape) -> list[ShardPlan]:
         """What a shard of every stage runs.
