@@ -106,6 +106,41 @@ def test_what_is_shed_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert a.join(b, limit=4000).to_arrow().num_rows == len(whole)
 
 
+@pytest.mark.parametrize(("limit", "overflow"), [(3_000, "spill"), (3_000, "shed"), (None, "spill")])
+@pytest.mark.parametrize("way", ["join", "band"])
+def test_what_a_checkpoint_holds_does_not_grow_with_time(way: str, limit: int | None, overflow: str) -> None:
+    a, b = lives(0, 1), lives(0, 1).select("v")
+    how: Any = {"limit": limit, "overflow": overflow}
+    query = a.join(b, **how) if way == "join" else a.band_join(b, before=50, after=50, **how)
+    plan = lower([query.node])
+    pipeline, store, held = Pipeline(plan.roots), {}, []
+    for turn in range(60):
+        t = turn * 40 + np.arange(40)
+        rows = pa.table({"k": t % 7, "t": t, "e": t + 400, "v": t * 1.5})
+        for port in (0, 1):
+            pipeline.rows(port, rows)
+        # Every other side is behind for a while, so that rows pile up, and then all of them expire.
+        mark = int(t[-1]) if turn % 20 > 9 else turn // 20 * 800
+        pipeline.advance([Progress(mark), Progress(mark)])
+        pipeline.drain()
+        pipeline.sweep()
+        for path, block in pipeline.snapshot(changed=True).items():
+            store.pop(path, None) if block is None else store.update({path: block})
+        saved = [pa.ipc.open_stream(d).read_all() for p, d in store.items() if "/left/" in p]
+        alive = 400 if way == "join" else 50
+        starts = np.concatenate([Events.from_table(s).start for s in saved]) if saved else np.zeros(0)
+        if turn % 20 > 9:
+            assert (starts + alive >= mark).all(), "rows that nobody can ask for were saved"
+        held.append(sum(map(len, store.values())))
+        if turn in (25, 44):
+            pipeline = Pipeline(plan.roots)
+            pipeline.restore(store)
+    assert max(held[40:]) < 1.1 * max(held[20:40])
+    assert held[59] < 1.1 * held[39]
+    if overflow == "shed":
+        assert max(held) < 40 * limit  # two sides, and what a block costs however few rows it has
+
+
 def test_what_was_shed_is_still_known_after_a_restart() -> None:
     plan = lower([lives(0, 1).join(lives(0, 1), limit=4000, overflow="shed").node])
     before = Pipeline(plan.roots)

@@ -100,6 +100,7 @@ class SweepArea(Held[Events]):
         self.form, self.memory, self.adaptive, self.name = form, memory or Memory(), adaptive, name
         self._indexes: dict[int, tuple[Events, tuple[Ints, Ints] | None]] = {}
         self._files: dict[int, Events] = {}
+        self._over: dict[int, Mask] = {}  # of runs in files, the rows that have expired and are still there
 
     # --- the interface --------------------------------------------------------------------------------------------------
 
@@ -141,10 +142,13 @@ class SweepArea(Held[Events]):
         kept: list[Events] = []
         for part in self._parts:
             over = gone(part)
+            before = self._over.get(id(part))
+            self._mark(part.slot[over if before is None else over & ~before])
             if not over.any() or (id(part) in self._files and over.mean() < _GONE):
+                if id(part) in self._files:
+                    self._over[id(part)] = over
                 kept.append(part)
                 continue
-            self._mark(part.slot[over])
             if not over.all():
                 rest = part.select(~over)
                 kept.append(self._filed(rest) if id(part) in self._files else rest)
@@ -174,12 +178,12 @@ class SweepArea(Held[Events]):
     # --- snapshots ------------------------------------------------------------------------------------------------------
 
     def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
-        """As for all held batches; of what lies in files one block at a time comes into memory."""
+        """As for all held batches, without what has expired; of what lies in files one block at a time comes into memory."""
         held: set[int] = set()
         for part in self._parts:
-            held.update(np.unique(part.slot // BLOCK).tolist())
+            held.update(np.unique(part.slot[self._alive(part)] // BLOCK).tolist())
         for block in sorted(self._dirty | (set() if changed else held)):
-            rows = [p.select(p.slot // BLOCK == block) for p in self._parts] if block in held else []
+            rows = [p.select(self._alive(p) & (p.slot // BLOCK == block)) for p in self._parts] if block in held else []
             rows = [r for r in rows if len(r)]
             yield block, Events.concat(rows).to_table() if rows else None
         self._dirty.clear()
@@ -188,6 +192,10 @@ class SweepArea(Held[Events]):
         """Put a block back."""
         super().load(table)
         self.reorganise()
+
+    def _alive(self, part: Events) -> Mask:
+        over = self._over.get(id(part))
+        return np.ones(len(part), np.bool_) if over is None else ~over
 
     # --- runs -----------------------------------------------------------------------------------------------------------
 
@@ -226,6 +234,7 @@ class SweepArea(Held[Events]):
         there = {id(p) for p in self._parts}
         self._indexes = {k: v for k, v in self._indexes.items() if k in there}
         self._files = {k: v for k, v in self._files.items() if k in there}
+        self._over = {k: v for k, v in self._over.items() if k in there}
 
     # --- beyond the limit -----------------------------------------------------------------------------------------------
 
