@@ -9,7 +9,7 @@ import pytest
 
 import hydrophone as hp
 from hydrophone.engine import watch as watch_
-from hydrophone.engine.local import Live
+from hydrophone.engine.local import RECENT, Live
 from hydrophone.engine.watch import Watch, waiting_for
 from hydrophone.time import MAX_TIME
 
@@ -94,3 +94,29 @@ def test_a_running_query_watches(caplog: pytest.LogCaptureFixture) -> None:
         live.rows(0, ROWS)
         live.advance()
     assert any("it never sent one; union at test_watch.py:" in r.message for r in caplog.records)
+
+
+def test_a_run_in_this_process_says_how_far_it_is_and_how_long_marks_take() -> None:
+    table = pa.table({"k": [0, 1] * 20, "t": range(0, 400, 10)})
+    late = pa.table({"k": [0], "t": [5]})
+    source = hp.from_arrow(pa.concat_tables([table, late]), key="k", time="t", progress=hp.ordered())
+    running = source.tumble(100).agg(n=hp.count()).batches(10, late=hp.late.drop())
+    assert running.progress == []
+    pieces = list(running)
+    told = running.progress
+    assert [p["batch"] for p in told] == list(range(6))
+    assert [p["rows"] for p in told] == [10, 10, 10, 10, 1, 0]
+    assert sum(p["results"] for p in told) == sum(len(p) for p in pieces) == 8
+    assert [p["marks"][0] for p in told] == [90, 190, 290, 390, 390, MAX_TIME]
+    assert [p["passed"] for p in told] == [0, 100, 200, 300, 300, MAX_TIME]
+    assert [p["late"] for p in told] == [{}] * 4 + [{0: 1}, {}]
+    assert all(p["mark_ms"] > 0 and p["rows_per_second"] >= 0 and p["shed"] == 0 for p in told)
+    assert told[0]["keys"] == 2 and told[0]["state_bytes"] > 0
+
+
+def test_only_the_latest_turns_are_remembered() -> None:
+    source = hp.from_arrow(pa.table({"t": range(3 * RECENT)}), time="t", progress=hp.ordered())
+    running = source.tumble(10).agg(n=hp.count()).batches(1)
+    list(running)
+    assert len(running.progress) == RECENT
+    assert running.progress[-1]["batch"] == 3 * RECENT

@@ -7,7 +7,7 @@ import numpy as np
 from hydrophone.batch import Ints, Mask
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.state import Field, SlotArrays
-from hydrophone.time import MIN_TIME, add_time
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 
 class KeyMarks(Kernel):
@@ -42,9 +42,9 @@ class KeyMarks(Kernel):
         return add_time(self.latest["time"][slot], -self.delay)
 
     def slowest(self, mark: int) -> int:
-        """How far the last of the keys is that are known."""
-        there = np.flatnonzero(self.keys.used)
-        return max(mark, int(self.own(there).min())) if len(there) else mark
+        """How far the last of the keys is that have said something."""
+        own = self.own(np.flatnonzero(self.keys.used))
+        return max(mark, int(own.min(initial=MAX_TIME, where=own > MIN_TIME))) if (own > MIN_TIME).any() else mark
 
     def all(self, mark: int) -> Ints:
         """The marks of all slots, and of keys in none, where the whole source has come to `mark`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -23,6 +25,10 @@ from hydrophone.time import MAX_TIME, MIN_TIME
 
 Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
+
+
+RECENT = 100
+"""How many turns `Batches.progress` remembers, as many as Spark does of a stream."""
 
 
 def run(root: Node, shape: emit.Shape = "rows") -> pa.Table:
@@ -53,28 +59,59 @@ def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
             yield key, batch.sigseg(run)
 
 
-def run_as_it_comes(
-    root: Node,
-    rows: int,
-    late: Late,
-    shape: emit.Shape = "rows",
-    order: Arrival = "any",
-    unmarked: int | None = UNMARKED_LIMIT,
-) -> Iterator[pa.Table]:
+class Batches(Iterator[pa.Table]):
     """The answer in pieces: rows are read so many at a time, in turn from every source, and progress follows each source's promise."""
-    live = Live(root, late, order, unmarked)
-    readers = {port: _tables(s, rows) for port, s in enumerate(live.sources)}
-    while readers:
-        for port, reader in list(readers.items()):
-            table = next(reader, None)
-            if table is None:
-                del readers[port]
-                live.end(port)
-            else:
-                live.rows(port, table)
-        live.advance()
-        yield from live.pieces(shape)
-    live.close()
+
+    def __init__(
+        self,
+        root: Node,
+        rows: int,
+        late: Late,
+        shape: emit.Shape = "rows",
+        order: Arrival = "any",
+        unmarked: int | None = UNMARKED_LIMIT,
+    ) -> None:
+        self._live, self._shape = Live(root, late, order, unmarked), shape
+        self._readers = {port: _tables(s, rows) for port, s in enumerate(self._live.sources)}
+        self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self._pieces = self._run()
+
+    def __next__(self) -> pa.Table:
+        return next(self._pieces)
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """What the latest turns did, oldest first; in each every source was asked for rows once.
+
+        The names are those of a stream on Spark (`RunningQuery.progress`), as far as they mean something here: ``batch``, ``rows`` taken,
+        ``results`` given, ``late`` rows by source, ``keys`` and bytes of memory (``state_bytes``) held, rows ``shed`` since the beginning,
+        ``rows_per_second``, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and ``mark_ms``: the
+        milliseconds that marks took through all operators, until the results they made final were there.
+        """
+        return list(self._recent)
+
+    def _run(self) -> Iterator[pa.Table]:
+        live, number = self._live, 0
+        while self._readers:
+            begin, rows = time.perf_counter(), 0
+            for port, reader in list(self._readers.items()):
+                table = next(reader, None)
+                if table is None:
+                    del self._readers[port]
+                    live.end(port)
+                else:
+                    rows += len(table)
+                    live.rows(port, table)
+            marked = time.perf_counter()
+            live.advance()
+            pieces = list(live.pieces(self._shape))
+            now = time.perf_counter()
+            told = {"batch": number, "rows": rows, "results": sum(map(len, pieces)), **live.metrics()}
+            rate = rows / max(now - begin, 1e-9)
+            self._recent.append(told | {"rows_per_second": rate, "mark_ms": (now - marked) * 1e3})
+            number += 1
+            yield from pieces
+        live.close()
 
 
 class Live:
@@ -95,6 +132,7 @@ class Live:
         self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
         self._kept = [LateRows(late, s.layout.time, s.layout.end) for s in self.sources]
         self._ended: set[int] = set()
+        self._counted: dict[int, int] = {}
         named = [(s.data.identity, waiting_for(root, s)) for s in self.sources]
         self._watch, self._unmarked = Watch(named), Unmarked(named, unmarked)
 
@@ -124,6 +162,20 @@ class Live:
         # A source that promises nothing is reported by its rows instead.
         far = {i: self.pipeline.far(i, p.mark) for i, p in enumerate(marks)}
         self._watch.see({i: MAX_TIME if self._trackers[i] is None else mark for i, mark in far.items()})
+
+    def metrics(self) -> dict[str, Any]:
+        """What is held, what was late since the last call, and how far sources and results are."""
+        late = {port: kept.count - self._counted.get(port, 0) for port, kept in enumerate(self._kept)}
+        self._counted = {port: kept.count for port, kept in enumerate(self._kept)}
+        pipeline = self.pipeline
+        return {
+            "keys": sum(table.live for table in pipeline.scopes.values()),
+            "state_bytes": pipeline.state_bytes,
+            "shed": sum(pipeline.shed.values()),
+            "late": {port: rows for port, rows in late.items() if rows},
+            "marks": {port: pipeline.far(port, self._progress(port).mark) for port in range(len(self.sources))},
+            "passed": pipeline.marks[self.root],
+        }
 
     def pieces(self, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
         """The results since the last call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
@@ -162,14 +161,15 @@ class Query:
         shape: str = "rows",
         order: Literal["any", "enforce"] = "any",
         unmarked: int | None = UNMARKED_LIMIT,
-    ) -> Iterator[pa.Table]:
+    ) -> local.Batches:
         """Run in this process as the rows come, so many at a time; results follow the progress that the sources promise.
 
         A late row is an error unless `late` says otherwise. ``order="enforce"`` gives the same answer the way of systems that
         need order: rows are sorted at the sources and merged at unions first. It costs memory and time, and is for comparison.
 
         A source that never sends progress while an operator waits for it is reported after a million rows, and an error after
-        `unmarked` of them (None: never); results before it were given.
+        `unmarked` of them (None: never); results before it were given. The `progress` of what is given back says how far sources and
+        results are, and how long marks took through all operators.
         """
         _check_unmarked(unmarked, "batches")
         if rows < 1:
@@ -177,7 +177,7 @@ class Query:
         if order not in ("any", "enforce"):
             raise ParameterError(f"batches: order must be 'any' or 'enforce', got {order!r}")
         shaped = emit.check_shape(self.node.type, shape)
-        return local.run_as_it_comes(self.node, rows, late or _ERROR, shaped, order, unmarked)
+        return local.Batches(self.node, rows, late or _ERROR, shaped, order, unmarked)
 
     def start(
         self,

@@ -210,10 +210,21 @@ class Shard:
             "keys": sum(t.live for t in self.pipeline.scopes.values()),
             "state_bytes": sum(self.sizes.values()),
             "shed": sum(self.pipeline.shed.values()),
-            "marks": {str(s): self.pipeline.far(p, self.trackers[p].mark) for p, s in sources.items()},
+            "marks": {str(s): far for p, s in sources.items() if (far := self._far(p)) is not None},
             "mark_us": {str(self.plan.stage): round(took * 1e6)},
             **last,
         }
+
+    def _far(self, port: int) -> int | None:
+        """How far a source is as seen from here; None where keys speak for themselves, and none of them is here."""
+        far, policy = self.pipeline.far(port, self.trackers[port].mark), self.plan.inlets[port].policy
+        silent = (
+            far == MIN_TIME
+            and policy is not None
+            and policy.own
+            and not any(t.live for t in self.pipeline.scopes.values())
+        )
+        return None if silent else far
 
     # --- state ----------------------------------------------------------------------------------------------------------
 
