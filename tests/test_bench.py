@@ -30,7 +30,7 @@ def test_the_list_says_what_each_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(BENCHES)
-    assert all(f"`{name}`" in line for name, line in zip(BENCHES, lines, strict=True))
+    assert all(len(line.split()) > 3 and "`" not in line.split()[1] for line in lines)
 
 
 def test_the_numpy_script_gives_our_answer(tmp_path: Path) -> None:

@@ -53,4 +53,5 @@ def describe(name: str) -> str:
     module, _, function = BENCHES[name].partition(":")
     found = importlib.import_module(f"hydrophone.bench.{module}")
     doc = (found if function == "cases" else getattr(found, function)).__doc__ or ""
-    return str(doc).strip().splitlines()[0]
+    # A module's first line begins with the name, for who reads the file.
+    return str(doc).strip().splitlines()[0].removeprefix(f"`{name}`: ")
