@@ -14,7 +14,8 @@ from tests.cases import ALL_CASES, Case, Source, rows
 from tests.laws.harness import EXAMPLES
 
 import hydrophone as hp
-from hydrophone.engine.in_order import InOrder, enforce
+from hydrophone.batch import Events
+from hydrophone.engine.in_order import InOrder, SortedRuns, enforce
 from hydrophone.engine.local import Live
 from hydrophone.plan.lower import lower
 
@@ -124,3 +125,19 @@ def test_what_is_ordered_already_is_not_buffered() -> None:
 def test_another_word_for_order_is_refused() -> None:
     with pytest.raises(hp.ParameterError, match="order must be 'any' or 'enforce', got 'sorted'"):
         link(0, 1, hp.ordered()).batches(order="sorted")  # type: ignore[arg-type]
+
+
+def test_runs_that_are_sorted_offer_nothing_that_would_unsort_them() -> None:
+    """Rows come in by `add` and leave by `before`: what takes out by a mask or puts others in their place is not there."""
+    assert not {"take", "replace"} & set(dir(SortedRuns))
+    runs = SortedRuns()
+    for start in ([5, 1], [3], [9, 2]):
+        runs.add(Events(np.zeros(len(start), np.int64), np.array(start), None, pa.table({"v": start})))
+    left = runs.before(4)
+    assert left is not None and left.start.tolist() == [1, 2, 3]
+    saved = SortedRuns()
+    for _, block in runs.blocks(changed=False):
+        saved.load(block)
+    for again in (runs, saved):
+        rest = again.before(100)
+        assert rest is not None and rest.start.tolist() == [5, 9] and again.empty

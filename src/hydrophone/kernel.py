@@ -13,7 +13,7 @@ import numpy as np
 from hydrophone.batch import Batch, Ints, Mask
 from hydrophone.keys import KeyTable
 from hydrophone.marks import Mark, forgotten, lowest
-from hydrophone.state import Held, SlotArrays, State
+from hydrophone.state import Kept, SlotArrays, State
 
 Marks = tuple[Any, ...]
 """A mark for every input: a number, or in the `advance` of a kernel that is `keyed` also an array by slot (`hydrophone.marks.Mark`)."""
@@ -24,7 +24,7 @@ Joint = tuple[int, int]
 class Kernel:
     """Base of all kernels.
 
-    A kernel keeps its state in attributes that are `SlotArrays` or `Held`: snapshot, restore and release follow
+    A kernel keeps its state in attributes that are `SlotArrays` or `Kept` rows: snapshot, restore and release follow
     from these and need no code of their own.
     Everything else that it keeps must be derived from its parameters.
 
@@ -79,7 +79,7 @@ class Kernel:
 
     def states(self) -> dict[str, State]:
         """The state by attribute name."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, SlotArrays | Held)}
+        return {name: value for name, value in vars(self).items() if isinstance(value, SlotArrays | Kept)}
 
     @property
     def bytes_per_key(self) -> int:
@@ -93,7 +93,7 @@ class Kernel:
         """Slots that neither hold rows nor matter any more."""
         free = self.idle(marks)
         for state in self.states().values():
-            if isinstance(state, Held):
+            if isinstance(state, Kept):
                 free &= ~state.holds(len(self.keys))
         return free
 

@@ -123,18 +123,10 @@ class SlotArrays:
 B = TypeVar("B", Events, Segments)
 
 
-class Held(Generic[B]):
-    """Batches that wait for progress (buffered samples, open windows, rows of a join).
+class Kept(Generic[B]):
+    """Rows that a kernel keeps in parts: as much as snapshots, release and `explain` know of them.
 
-    Examples
-    --------
-    >>> held = Held(Events)
-    >>> one = Events(np.array([3]), np.array([10]), None, pa.table({"v": [1.0]}))
-    >>> held.add(one)
-    >>> len(held.take(np.array([True])))
-    1
-    >>> held.empty
-    True
+    What puts rows in and takes them out is with the subclasses, each of which has an order of its own to guard.
     """
 
     shed = 0
@@ -155,30 +147,11 @@ class Held(Generic[B]):
         """What is held, in the batches in which it came."""
         return self._parts
 
-    def add(self, batch: B) -> None:
-        """Hold these rows too."""
-        if len(batch):
-            self._parts.append(batch)
-            self._mark(batch.slot)
-
     def all(self) -> B | None:
         """Everything that is held, as one batch, or None."""
         if len(self._parts) > 1:
             self._parts = [self.kind.concat(self._parts)]
         return self._parts[0] if self._parts else None
-
-    def replace(self, batch: B | None, changed: Ints) -> None:
-        """Hold this batch instead; `changed` are the slots whose rows differ from before."""
-        self._parts = [batch] if batch is not None and len(batch) else []
-        self._mark(changed)
-
-    def take(self, mask: Mask) -> B:
-        """Give away the rows of `all()` where the mask is true, and hold the rest."""
-        held = self.all()
-        assert held is not None
-        out = held if mask.all() else held.select(mask)
-        self.replace(None if mask.all() else held.select(~mask), out.slot)
-        return out
 
     def holds(self, slots: int) -> Mask:
         """Which of the first `slots` slots have rows here."""
@@ -206,11 +179,49 @@ class Held(Generic[B]):
 
     def load(self, table: pa.Table) -> None:
         """Put a block back."""
-        self._parts.append(self.kind.from_table(table))
+        raise NotImplementedError
 
     def _mark(self, slots: Ints) -> None:
         if len(slots):
             self._dirty.update(_touched(slots).tolist())
+
+
+class Held(Kept[B]):
+    """Batches that wait for progress (buffered samples, open windows, rows of a join), in no order.
+
+    Examples
+    --------
+    >>> held = Held(Events)
+    >>> one = Events(np.array([3]), np.array([10]), None, pa.table({"v": [1.0]}))
+    >>> held.add(one)
+    >>> len(held.take(np.array([True])))
+    1
+    >>> held.empty
+    True
+    """
+
+    def add(self, batch: B) -> None:
+        """Hold these rows too."""
+        if len(batch):
+            self._parts.append(batch)
+            self._mark(batch.slot)
+
+    def replace(self, batch: B | None, changed: Ints) -> None:
+        """Hold this batch instead; `changed` are the slots whose rows differ from before."""
+        self._parts = [batch] if batch is not None and len(batch) else []
+        self._mark(changed)
+
+    def take(self, mask: Mask) -> B:
+        """Give away the rows of `all()` where the mask is true, and hold the rest."""
+        held = self.all()
+        assert held is not None
+        out = held if mask.all() else held.select(mask)
+        self.replace(None if mask.all() else held.select(~mask), out.slot)
+        return out
+
+    def load(self, table: pa.Table) -> None:
+        """Put a block back."""
+        self._parts.append(self.kind.from_table(table))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -222,7 +233,7 @@ def _touched(slots):  # type: ignore[no-untyped-def]
     return np.flatnonzero(touched)
 
 
-State = SlotArrays | Held[Any]
+State = SlotArrays | Kept[Any]
 
 
 def _padded(mask: Mask, size: int) -> Mask:

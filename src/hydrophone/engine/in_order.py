@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from hydrophone.batch import Batch, Events
 from hydrophone.kernel import Kernel, Marks
@@ -17,7 +18,7 @@ from hydrophone.plan.lower import Lowered
 from hydrophone.plan.node import Node, Order, topological
 from hydrophone.plan.source import Port
 from hydrophone.plan.types import StreamType
-from hydrophone.state import Held
+from hydrophone.state import Kept
 
 
 def enforce(plan: Lowered) -> Lowered:
@@ -76,12 +77,11 @@ class InOrderKernel(Kernel):
         return (() if ripe is None else (ripe,)), marks[0]
 
 
-class SortedRuns(Held[Events]):
-    """Held events as runs in the order of time. A row is copied only when a good part of its run has left.
+class SortedRuns(Kept[Events]):
+    """Events as runs in the order of time, which leave by time alone. A row is copied only when a good part of its run has left.
 
     Examples
     --------
-    >>> import pyarrow as pa
     >>> def run(*start):
     ...     return Events(np.zeros(len(start), np.int64), np.array(start), None, pa.table({"v": start}))
     >>> runs = SortedRuns()
@@ -109,10 +109,11 @@ class SortedRuns(Held[Events]):
         if self._parts and len(self._parts[-1]) + len(batch) < self.SMALL:
             self._left.pop()
             batch = Events.concat([self._parts.pop(), batch])
-        super().add(_by_time(batch))
+        self._parts.append(_by_time(batch))
         self._left.append(0)
+        self._mark(batch.slot)
 
-    def load(self, table: object) -> None:
+    def load(self, table: pa.Table) -> None:
         """Put a block back."""
         self.add(Events.from_table(table))
 

@@ -21,7 +21,7 @@ from hydrophone.marks import Mark, by_slot, least, of
 from hydrophone.plan.node import Node, topological
 from hydrophone.plan.source import Port
 from hydrophone.progress import without_key
-from hydrophone.state import Held
+from hydrophone.state import Kept
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 FORMAT = 1
@@ -238,8 +238,8 @@ class Pipeline:
         held = ((f"{n.digest}/{name}", s.shed) for n in self.kernels for name, s in self._held(n).items())
         return {path: count for path, count in held if count}
 
-    def _held(self, node: Node) -> dict[str, Held[Any]]:
-        return {name: s for name, s in self.kernels[node].states().items() if isinstance(s, Held)}
+    def _held(self, node: Node) -> dict[str, Kept[Any]]:
+        return {name: s for name, s in self.kernels[node].states().items() if isinstance(s, Kept)}
 
     def snapshot(self, changed: bool = False) -> dict[str, bytes | None]:
         """All state (or what changed since the last snapshot) by path; None says that a block is gone."""

@@ -8,7 +8,7 @@ from hydrophone.plan.node import Node, topological
 from hydrophone.plan.reach import reach_of_sources
 from hydrophone.plan.rewrite import rewrite
 from hydrophone.plan.source import Leaf, Port, Source
-from hydrophone.state import Held
+from hydrophone.state import Kept
 
 STAGES = ("logical", "rewritten", "lowered", "stages")
 
@@ -54,7 +54,7 @@ def _state(node: Node) -> str:
     kernel = node.kernel(*(i.type for i in node.inputs)) if node.inputs else None
     if kernel is None or not kernel.states():
         return ""
-    held = any(isinstance(s, Held) for s in kernel.states().values())
+    held = any(isinstance(s, Kept) for s in kernel.states().values())
     size = f"{kernel.bytes_per_key:,} B a key" if kernel.bytes_per_key else ""
     return f", state {' and '.join(filter(None, (size, 'what waits for progress' if held else '')))}"
 
