@@ -3,107 +3,23 @@
 from __future__ import annotations
 
 import operator
-import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from hydrophone.chain import LOCK, Buffer, Chain, Piece, Values
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.time import add_time, format_duration, format_instant
 from hydrophone.timebase import Timebase
 
 __all__ = ["SigSeg"]
 
-Values = NDArray[Any]
-
 # A chain up to this long is copied by append, so that a short segment does not keep alive what others appended to it.
 _SHORT = 8
-
-# Guards the counts of holders and the growth of chains. Reentrant, because the garbage collector may run __del__
-# inside it; all that this can lose is a decrement, which costs a copy and never shares one too many.
-_lock = threading.RLock()
-
-
-class _Buffer:
-    """Samples in memory, and how many pieces of chains point at them."""
-
-    __slots__ = ("array", "holders", "lent")
-
-    def __init__(self, array: Values, *, lent: bool) -> None:
-        self.array = array
-        self.holders = 0
-        self.lent = lent  # An array outside sees this memory, so it must never be written.
-
-
-class _Piece(NamedTuple):
-    buffer: _Buffer
-    start: int
-    stop: int
-
-    def lend(self) -> Values:
-        self.buffer.lent = True
-        view = self.read()
-        view.flags.writeable = False
-        return view
-
-    def read(self) -> Values:
-        return self.buffer.array[self.start : self.stop]
-
-
-class _Chain:
-    """A growing list of pieces that segments share: each looks at a range of its samples, and none sees the rest.
-
-    Segments count as holders of the chain and chains as holders of buffers: two levels, so that a new segment costs
-    the same however many pieces it has.
-    """
-
-    __slots__ = ("ends", "holders", "pieces")
-
-    def __init__(self, pieces: Iterable[_Piece]) -> None:
-        self.holders = 0
-        self.pieces: list[_Piece] = []
-        self.ends: list[int] = []  # Where each piece ends, in samples from the start of the chain.
-        self.push(pieces)
-
-    def __len__(self) -> int:
-        return self.ends[-1] if self.ends else 0
-
-    def __del__(self) -> None:
-        with _lock:
-            for piece in self.pieces:
-                piece.buffer.holders -= 1
-
-    def push(self, pieces: Iterable[_Piece]) -> None:
-        with _lock:
-            for piece in pieces:
-                piece.buffer.holders += 1
-                self.pieces.append(piece)
-                self.ends.append(len(self) + piece.stop - piece.start)
-
-    def numbers(self, lo: int, hi: int) -> range:
-        """Which pieces hold samples of ``[lo, hi)``."""
-        return range(bisect_right(self.ends, lo), bisect_right(self.ends, hi - 1) + 1) if lo < hi else range(0)
-
-    def cut(self, lo: int, hi: int) -> Iterator[_Piece]:
-        """Yield the pieces of ``[lo, hi)``, the outer ones trimmed."""
-        for n in self.numbers(lo, hi):
-            buffer, start, stop = self.pieces[n]
-            end = self.ends[n]
-            yield _Piece(buffer, max(start, stop - (end - lo)), min(stop, stop - (end - hi)))
-
-    def own(self, n: int) -> _Piece:
-        """Make piece `n` one that nobody else sees, by a copy if need be."""
-        piece = self.pieces[n]
-        if piece.buffer.lent or piece.buffer.holders > 1:
-            piece.buffer.holders -= 1
-            copy = _Buffer(piece.read().copy(), lent=False)
-            copy.holders = 1
-            self.pieces[n] = piece = _Piece(copy, 0, len(copy.array))
-        return piece
 
 
 class _Kind(NamedTuple):
@@ -169,7 +85,7 @@ class SigSeg:
             raise SignalTypeError(f"SigSeg: samples must be numbers, got dtype {array.dtype}")
         self._kind = _Kind(timebase, array.dtype, array.shape[1] if array.ndim == 2 else None)
         self._first, self._length = operator.index(first), len(array)
-        self._hold(_Chain([_Piece(_Buffer(array, lent=True), 0, len(array))] if len(array) else []), 0)
+        self._hold(Chain([Piece(Buffer(array, lent=True), 0, len(array))] if len(array) else []), 0)
 
     def __del__(self) -> None:
         self._release()
@@ -251,11 +167,11 @@ class SigSeg:
         3
         """
         self._check_adjacent(other)
-        with _lock:
+        with LOCK:
             chain, lo = self._chain, self._lo
             # The shared list may grow only at its very end, where no other segment looks.
             if lo + self._length < len(chain) or len(chain.pieces) <= _SHORT:
-                chain, lo = _Chain(self._pieces()), 0
+                chain, lo = Chain(self._pieces()), 0
             chain.push(list(other._pieces()))
             return self._over(chain, lo, self.first, self._length + other._length)
 
@@ -274,11 +190,11 @@ class SigSeg:
         """
         if start < 0 or length < 0 or start + length > self._length:
             raise ParameterError(f"subseg: {length} samples from position {start} on, of a segment of {self._length}")
-        with _lock:
+        with LOCK:
             chain, lo, hi = self._chain, self._lo + start, self._lo + start + length
             # A small part gets a list of its own, so that it keeps alive little more than what it shows.
             if 2 * length < len(chain) or 2 * len(chain.numbers(lo, hi)) < len(chain.pieces):
-                chain, lo = _Chain(chain.cut(lo, hi)), 0
+                chain, lo = Chain(chain.cut(lo, hi)), 0
             return self._over(chain, lo, self.first + start, length)
 
     def between(self, t0: int, t1: int) -> SigSeg:
@@ -358,8 +274,8 @@ class SigSeg:
         """
         pieces = list(self._pieces())
         if len(pieces) != 1 or not pieces[0].read().flags.c_contiguous:
-            pieces = [_Piece(_Buffer(self.to_numpy(), lent=False), 0, self._length)]
-            self._hold_instead(_Chain(pieces))
+            pieces = [Piece(Buffer(self.to_numpy(), lent=False), 0, self._length)]
+            self._hold_instead(Chain(pieces))
         return pieces[0].lend()
 
     def to_numpy(self) -> Values:
@@ -421,9 +337,9 @@ class SigSeg:
         new = self._fitting(values)
         if i < 0 or i + len(new) > self._length:
             raise ParameterError(f"write: {len(new)} samples at position {i} of a segment of {self._length}")
-        with _lock:
+        with LOCK:
             if self._chain.holders > 1:
-                self._hold_instead(_Chain(self._pieces()))
+                self._hold_instead(Chain(self._pieces()))
             self._write(self._lo + i, new)
 
     def _write(self, lo: int, new: Values) -> None:
@@ -446,31 +362,31 @@ class SigSeg:
 
     # --- holders ----------------------------------------------------------------------------------------------
 
-    def _hold(self, chain: _Chain, lo: int) -> None:
-        with _lock:
+    def _hold(self, chain: Chain, lo: int) -> None:
+        with LOCK:
             chain.holders += 1
         self._chain, self._lo = chain, lo
 
     def _release(self) -> None:
-        chain: _Chain | None = getattr(self, "_chain", None)  # None after a constructor that raised.
+        chain: Chain | None = getattr(self, "_chain", None)  # None after a constructor that raised.
         if chain is not None:
-            with _lock:
+            with LOCK:
                 chain.holders -= 1
 
-    def _hold_instead(self, chain: _Chain) -> None:
+    def _hold_instead(self, chain: Chain) -> None:
         """Show the same samples from the start of another chain."""
-        with _lock:
+        with LOCK:
             self._release()
             self._hold(chain, 0)
 
-    def _over(self, chain: _Chain, lo: int, first: int, length: int) -> SigSeg:
+    def _over(self, chain: Chain, lo: int, first: int, length: int) -> SigSeg:
         """Make a segment of the same signal over a range of a chain."""
         seg = object.__new__(SigSeg)
         seg._kind, seg._first, seg._length = self._kind, first, length
         seg._hold(chain, lo)
         return seg
 
-    def _pieces(self) -> Iterator[_Piece]:
+    def _pieces(self) -> Iterator[Piece]:
         return self._chain.cut(self._lo, self._lo + self._length)
 
     def _check_adjacent(self, other: SigSeg) -> None:
