@@ -331,7 +331,9 @@ def _compute(expr: nw.Expr, table: pa.Table, label: str) -> pa.ChunkedArray:
         message = f"{expr!r} does not work on {columns or 'constants'}: {str(error).strip()}"
         if len(table) and columns and isinstance(error, ValueError):
             raise DataError(message, hint="convert the column first, with .cast(...)") from error
-        raise SignalTypeError(message, hint="convert one side first, with .cast(...)") from error
+        zones = str(error).count("timestamp[") == 2 and "tz=" in str(error)
+        hint = "give times a zone: datetime(..., tzinfo=UTC)" if zones else "convert one side first, with .cast(...)"
+        raise SignalTypeError(message, hint=hint) from error
 
 
 def _in_zone_of(schema: pa.Schema, expr: nw.Expr) -> nw.Expr:

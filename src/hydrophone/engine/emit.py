@@ -20,10 +20,9 @@ Shape = Literal["rows", "segments"]
 
 def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     """The columns of a result."""
-    stamp = pa.timestamp("ns") if kind.clock == "timestamp" else pa.int64()
-    head = [*kind.key, pa.field(kind.time, stamp)]
+    head = [*kind.key, pa.field(kind.time, kind.stamp)]
     if isinstance(kind, StreamType):
-        return pa.schema([*head, *([pa.field(kind.end, stamp)] if kind.end else []), *kind.columns])
+        return pa.schema([*head, *([pa.field(kind.end, kind.stamp)] if kind.end else []), *kind.columns])
     if isinstance(kind, WindowedType):
         return pa.schema([*head, pa.field("values", arrays_type(kind.dtype))])
     assert isinstance(kind, UniformType)

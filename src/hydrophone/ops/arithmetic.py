@@ -16,7 +16,7 @@ from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.marks import Mark, lowest, of
 from hydrophone.ops.calls import as_tried, guarded, name_of
 from hydrophone.plan.node import Node, Order
-from hydrophone.plan.types import UniformType, rate
+from hydrophone.plan.types import UniformType, rate, same_clock
 from hydrophone.runs import intersect_runs
 from hydrophone.state import Field, Held, SlotArrays
 from hydrophone.time import MIN_TIME
@@ -42,6 +42,7 @@ def check_pair(what: str, a: UniformType, b: UniformType) -> None:
             f"{what}: the signals have different keys: {list(a.key.names)} and {list(b.key.names)}",
             hint="bring both to one key with key_by",
         )
+    same_clock(a, b, what)
     if a.timebase != b.timebase:
         raise SignalTypeError(
             f"{what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",

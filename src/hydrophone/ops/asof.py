@@ -73,8 +73,7 @@ class AsofJoin(Node):
         """Both payloads, and the right start; names of the right that clash get ``_right``."""
         same_key(left, right, "asof_join")
         taken = {*left.key.names, left.time, left.end, *left.columns.names}
-        stamp = pa.timestamp("ns") if left.clock == "timestamp" else pa.int64()
-        fields = [pa.field(right.time, stamp), *right.columns]
+        fields = [pa.field(right.time, left.stamp), *right.columns]
         if self.direction == "interpolated":
             fields = [f.with_type(pa.float64()) for f in right.columns]
             for f in right.columns:

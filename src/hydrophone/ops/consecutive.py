@@ -95,8 +95,7 @@ class Pairs(Node):
 
     def output_type(self, x: StreamType) -> StreamType:
         """Both payloads."""
-        stamp = pa.timestamp("ns") if x.clock == "timestamp" else pa.int64()
-        before = [f.with_name(f"{f.name}_before") for f in (pa.field(x.time, stamp), *x.columns)]
+        before = [f.with_name(f"{f.name}_before") for f in (pa.field(x.time, x.stamp), *x.columns)]
         names = [*x.key.names, x.time, x.end, *x.columns.names]
         for f in before:
             if f.name in names:
@@ -172,7 +171,6 @@ class Pattern(Node):
 
     def output_type(self, x: StreamType) -> StreamType:
         """The payloads of all steps."""
-        stamp = pa.timestamp("ns") if x.clock == "timestamp" else pa.int64()
         fields = []
         for i, (name, condition) in enumerate(self.steps):
             kind = expr.output_type(condition, visible_schema(x))
@@ -180,7 +178,7 @@ class Pattern(Node):
                 raise ParameterError(
                     f"pattern: {name} is {kind}, not true or false", hint="compare with something: hp.col('x') > 0"
                 )
-            times = [pa.field(x.time, stamp)] if i < len(self.steps) - 1 else []
+            times = [pa.field(x.time, x.stamp)] if i < len(self.steps) - 1 else []
             fields += [f.with_name(f"{name}_{f.name}") for f in (*times, *x.columns)]
         taken = [*x.key.names, x.time, x.end]
         clash = [f.name for f in fields if f.name in taken]

@@ -14,7 +14,7 @@ from hydrophone.marks import Mark, least, lowest, of
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import StreamType, UniformType, WindowedType
+from hydrophone.plan.types import StreamType, UniformType, WindowedType, same_clock
 from hydrophone.runs import search
 from hydrophone.state import Held
 from hydrophone.time import MAX_TIME
@@ -46,6 +46,7 @@ class Epochs(Node):
                 f"epochs: the keys differ: {list(x.key.names)} and {list(events.key.names)}",
                 hint="bring both to one key with key_by",
             )
+        same_clock(x, events, "epochs")
         if x.channels:
             raise SignalTypeError(
                 f"epochs: this signal has {x.channels} channels", hint="pick one first: signal.channel(0)"

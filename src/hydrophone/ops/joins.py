@@ -89,10 +89,9 @@ class BandJoin(Node):
                 f"band_join: results end in {end!r}, and the left side has another column of that name",
                 hint="rename it",
             )
-        stamp = pa.timestamp("ns") if left.clock == "timestamp" else pa.int64()
-        fields = [f.with_name(free_name(f.name, taken)) for f in (pa.field(right.time, stamp), *right.columns)]
+        fields = [f.with_name(free_name(f.name, taken)) for f in (pa.field(right.time, left.stamp), *right.columns)]
         if not self.leads:
-            fields.append(pa.field(free_name(f"{left.time}_left", taken), stamp))
+            fields.append(pa.field(free_name(f"{left.time}_left", taken), left.stamp))
         return StreamType(left.key, left.time, left.clock, pa.schema([*left.columns, *fields]), end)
 
     def reach(self, left: StreamType, right: StreamType) -> tuple[Reach, Reach]:

@@ -15,7 +15,7 @@ from hydrophone.ops.arithmetic import CombineKernel
 from hydrophone.ops.arrays import Array, _correlation
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.plan.node import Node, Order
-from hydrophone.plan.types import WindowedType, rate
+from hydrophone.plan.types import WindowedType, rate, same_clock
 
 Function = Callable[[Array, Array], Array]
 
@@ -46,6 +46,7 @@ class CombineWindows(Node):
                 f"{self.what}: the signals have different keys: {list(a.key.names)} and {list(b.key.names)}",
                 hint="bring both to one key with key_by",
             )
+        same_clock(a, b, self.what)
         if a.timebase != b.timebase:
             raise SignalTypeError(
                 f"{self.what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",

@@ -15,6 +15,7 @@ from hydrophone.batch import Batch, Events, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.plan.node import Node
+from hydrophone.plan.source import plain
 from hydrophone.plan.types import SignalType, StreamType, UniformType, arrow_type
 
 
@@ -86,7 +87,8 @@ class WithColumns(Node):
                 raise ParameterError(
                     f"with_columns: {name!r} is the key or time of this stream", hint="use key_by to change the key"
                 )
-            fields[name] = pa.field(name, expr.output_type(column, schema))
+            # A zone other than UTC is for the expression alone: Spark would not know it in the result.
+            fields[name] = pa.field(name, plain(expr.output_type(column, schema)))
         return StreamType(x.key, x.time, x.clock, pa.schema(list(fields.values())), x.end)
 
     @property
@@ -112,7 +114,7 @@ class WithColumnsKernel(Stateless):
         need = frozenset().union(*(expr.names(c) for _, c in self.columns))
         table = visible(batch, self.kind, self, need)
         new = {name: expr.evaluate(c, table) for name, c in self.columns}
-        arrays = [new[f.name] if f.name in new else batch.columns[f.name] for f in self.schema]
+        arrays = [new[f.name].cast(f.type) if f.name in new else batch.columns[f.name] for f in self.schema]
         return batch.with_columns(pa.table(arrays, schema=self.schema))
 
 
@@ -240,8 +242,7 @@ def signal_values(events: Events, kind: SignalType) -> np.ndarray[Any, Any]:
 
 def visible_schema(x: StreamType) -> pa.Schema:
     """What an expression may name: key, time, end and payload."""
-    stamp = pa.timestamp("ns") if x.clock == "timestamp" else pa.int64()
-    times = [pa.field(x.time, stamp)] + ([pa.field(x.end, stamp)] if x.end else [])
+    times = [pa.field(x.time, x.stamp)] + ([pa.field(x.end, x.stamp)] if x.end else [])
     return pa.schema([*x.key, *times, *x.columns])
 
 

@@ -15,7 +15,7 @@ from hydrophone.marks import Mark, of
 from hydrophone.ops.payload import codes
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import StreamType
+from hydrophone.plan.types import StreamType, same_clock
 from hydrophone.state import Held
 
 
@@ -26,11 +26,7 @@ def same_key(left: StreamType, right: StreamType, what: str) -> None:
             f"{what}: the keys differ: {list(left.scope)} and {list(right.scope)}",
             hint="name the columns that must be equal (on=...), or give both the same key with key_by",
         )
-    if left.clock != right.clock:
-        raise SignalTypeError(
-            f"{what}: one side has timestamps, the other integer times",
-            hint="cast one of the time columns before the source",
-        )
+    same_clock(left, right, what)
 
 
 def same_columns(first: StreamType, other: StreamType, what: str) -> None:

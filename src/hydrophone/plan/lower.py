@@ -141,7 +141,6 @@ def _rowwise_chain(node: Node) -> list[Node] | None:
 def layout_of(kind: DataType) -> Layout:
     """How the rows of a stream are laid out when they travel between stages."""
     assert isinstance(kind, StreamType)
-    stamp = pa.timestamp("ns") if kind.clock == "timestamp" else pa.int64()
-    ends = [pa.field(kind.end, stamp)] if kind.end else []
-    schema = pa.schema([*kind.key, pa.field(kind.time, stamp), *ends, *kind.columns])
+    ends = [pa.field(kind.end, kind.stamp)] if kind.end else []
+    schema = pa.schema([*kind.key, pa.field(kind.time, kind.stamp), *ends, *kind.columns])
     return Layout(schema, tuple(kind.key.names), kind.time, kind.end)

@@ -73,8 +73,11 @@ class Layout:
 
     @property
     def clock(self) -> Clock:
-        """Whether the user's times are timestamps or integer nanoseconds."""
-        return "timestamp" if pa.types.is_timestamp(self.schema.field(self.time).type) else "int"
+        """Whether the user's times are timestamps, with or without a zone, or integer nanoseconds."""
+        kind = self.schema.field(self.time).type
+        if not pa.types.is_timestamp(kind):
+            return "int"
+        return "zoned" if kind.tz else "timestamp"
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -98,13 +101,15 @@ class Layout:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values behind a dictionary, and text and binary of one width: engines disagree on these."""
+    """The type of the values behind a dictionary, text and binary of one width, and one zone: engines disagree on these."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return pa.binary()
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return pa.timestamp(kind.unit, "UTC")
     return kind
 
 

@@ -14,8 +14,11 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.time import format_duration
 from hydrophone.timebase import Timebase
 
-Clock = Literal["timestamp", "int"]
-"""How instants are shown to the user: as timestamps, or as integer nanoseconds (as the source had them)."""
+Clock = Literal["timestamp", "zoned", "int"]
+"""How instants are shown to the user, as the source had them: as timestamps without a zone or with one, or as integer nanoseconds."""
+
+_STAMPS = {"timestamp": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC"), "int": pa.int64()}
+_CLOCKS = {"timestamp": "timestamps without a zone", "zoned": "timestamps with a zone", "int": "integer times"}
 
 
 class Missing(Enum):
@@ -53,12 +56,26 @@ class DataType:
         """The key columns as plain text: operators of one scope share slots."""
         return tuple((f.name, str(f.type)) for f in self.key)
 
+    @property
+    def stamp(self) -> pa.DataType:
+        """The type of a column of instants; all zones become UTC, because Spark knows no other."""
+        return _STAMPS[self.clock]
+
     def describe(self) -> str:
         """One line for `explain`."""
         raise NotImplementedError
 
     def _by(self) -> str:
         return f" by {', '.join(self.key.names)}" if self.key.names else ""
+
+
+def same_clock(left: DataType, right: DataType, what: str) -> None:
+    """Refuse times of two kinds: nobody said in which zone the ones without are."""
+    if left.clock != right.clock:
+        raise SignalTypeError(
+            f"{what}: one side has {_CLOCKS[left.clock]}, the other {_CLOCKS[right.clock]}",
+            hint="cast one of the time columns before the source",
+        )
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,12 @@ def view_of(axes: Axes, kind: DataType, chosen: Choice, low: int, high: int) -> 
         before = _views[axes]
         return replace(before, low=min(low, before.low), high=max(high, before.high), columns=columns)
     span = max(high - low, 1)
-    if kind.clock == "timestamp" and span >= 2_000_000_000:
+    if kind.clock != "int" and span >= 2_000_000_000:
         view = View(0, _DAY, "time (UTC)", low, high, columns, dates=True)
     else:
         unit, name = next((u, n) for u, n in _UNITS if span >= 2 * u or u == 1)
         # Floats have no room for nanoseconds since 1970.
-        if kind.clock == "timestamp":
+        if kind.clock != "int":
             view = View(low, unit, f"{name} since {format_instant(low)}", low, high, columns)
         elif max(abs(low), abs(high)) > 1000 * span:
             view = View(low, unit, f"{name} since {low} ns", low, high, columns)

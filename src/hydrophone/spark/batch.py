@@ -246,9 +246,7 @@ def to_spark(
     check_grid(kind)
     root = ready(root)
     choice = choose(root, Wish(plan, slices, shards), _tasks(spark), _partitions(spark), partial(_measure, spark))
-    zoned = kind.clock == "timestamp" and all(s.layout.schema.field(s.layout.time).type.tz for s in sources)
-    instants = {kind.time, getattr(kind, "end", None)} - {None} if zoned else set()
-    schema = held_schema(emit.schema(kind, form), frozenset(instants))
+    schema = held_schema(emit.schema(kind, form))
     # Samples are never null: where one is missing, there is no row of it, or a run ends.
     shown = spark_schema(schema, () if isinstance(kind, StreamType) else schema.names[len(kind.key) :])
     if choice.shares is not None:

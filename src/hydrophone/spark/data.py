@@ -76,10 +76,9 @@ _WIDER = {
 }
 
 
-def held_schema(schema: pa.Schema, instants: frozenset[str] = frozenset()) -> pa.Schema:
-    """All columns as Spark holds them; the timestamps named in `instants` get Spark's TIMESTAMP, others TIMESTAMP_NTZ."""
-    fields = [pa.field(f.name, held(f.type)) for f in schema]
-    return pa.schema([f.with_type(pa.timestamp("us", "UTC")) if f.name in instants else f for f in fields])
+def held_schema(schema: pa.Schema) -> pa.Schema:
+    """All columns as Spark holds them: timestamps with a zone as TIMESTAMP, others as TIMESTAMP_NTZ."""
+    return pa.schema([pa.field(f.name, held(f.type)) for f in schema])
 
 
 def spark_schema(schema: pa.Schema, never_null: Collection[str] = ()) -> StructType:
@@ -125,7 +124,7 @@ def _cast(name: str, column: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedAr
 def check_grid(kind: DataType) -> None:
     """Refuse a grid whose instants Spark's microseconds cannot show."""
     timebase = kind.timebase if isinstance(kind, UniformType | WindowedType) else None
-    if kind.clock != "timestamp" or timebase is None:
+    if kind.clock == "int" or timebase is None:
         return
     if timebase.period % 1000 or timebase.origin % 1000:
         raise PlanError(

@@ -103,8 +103,9 @@ def _between(source: Source, low: int, high: int) -> list[nw.Expr]:
     def value(nanoseconds: int) -> int | dt.datetime:
         if whole:
             return nanoseconds
-        # Conditions see times without a zone, in UTC.
-        return _EPOCH + dt.timedelta(microseconds=nanoseconds // 1000)
+        # Conditions see times in UTC.
+        at = _EPOCH + dt.timedelta(microseconds=nanoseconds // 1000)
+        return at.replace(tzinfo=dt.UTC) if source.layout.clock == "zoned" else at
 
     first = [column >= value(low)] if low > MIN_TIME else []
     return first + ([column < value(high + 999)] if high < MAX_TIME - 999 else [])

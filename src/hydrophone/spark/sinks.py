@@ -255,15 +255,13 @@ class Drafts:
             shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
 
 
-def outlets_of(
-    to: Sink, result: pa.Schema, instants: frozenset[str], sources: Iterable[pa.Schema], late: str | None
-) -> tuple[Outlet, ...]:
+def outlets_of(to: Sink, result: pa.Schema, sources: Iterable[pa.Schema], late: str | None) -> tuple[Outlet, ...]:
     """What is written: results, unless they stay in memory, and late rows, where they are kept."""
     aside = [Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late]
     if isinstance(to, Memory):
         return tuple(aside)
     path, form = (to.name, "table") if isinstance(to, Table) else (to.path, "csv" if isinstance(to, Csv) else "parquet")
-    return (Outlet(None, held_schema(result, instants), path, form), *aside)
+    return (Outlet(None, held_schema(result), path, form), *aside)
 
 
 def check_cells(schema: pa.Schema) -> None:

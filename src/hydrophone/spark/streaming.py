@@ -192,7 +192,7 @@ def start(
     if late_path:
         _log.info("late rows go to %s", late_path)
     result = emit.schema(root.type, shape)
-    outlets = outlets_of(to, result, _instants(root), [f.schema for f in query.feeds], late_path)
+    outlets = outlets_of(to, result, [f.schema for f in query.feeds], late_path)
     claim(spark, outlets, note["id"])
     drafts = Drafts.of(spark, outlets, note["id"])
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
@@ -373,12 +373,6 @@ def _check(root: Node, to: Sink, shape: emit.Shape) -> None:
                 raise ParameterError(f"start: the result has a column {taken!r}, which names the folders of the sink")
         if isinstance(to, Csv):
             check_cells(schema)
-
-
-def _instants(root: Node) -> frozenset[str]:
-    """The columns that Spark shows in the session's time zone: those of sources that have one."""
-    zoned = root.type.clock == "timestamp" and all(s.layout.schema.field(s.layout.time).type.tz for s in _sources(root))
-    return frozenset({root.type.time, getattr(root.type, "end", None)} - {None}) if zoned else frozenset()
 
 
 def _check_source(source: Source) -> None:
