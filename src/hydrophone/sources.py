@@ -178,7 +178,8 @@ def read_parquet(
     """Rows of Parquet files as a stream of events; see `from_arrow`.
 
     The path is a file, a folder (every ``*.parquet`` under it; folders named ``column=value`` give columns) or a
-    pattern such as ``"lake/day=2024-*/*.parquet"``.
+    pattern such as ``"lake/day=2024-*/*.parquet"``. The columns are those of all files that are there now; rows of a file that
+    lacks one have nulls in it.
     """
     return stream(ParquetData(str(path)), key=key, time=time, end=end, sequence=sequence, progress=progress)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.test_streaming import arrive
 
 import hydrophone as hp
 from hydrophone.spark import batch, lake
@@ -313,3 +314,41 @@ def test_a_plan_that_cannot_be_is_refused_with_the_reason(spark: SparkSession, t
         query(tmp_path).to_spark(spark, plan="columns")
     with pytest.raises(hp.ParameterError, match="slices must be at least 1"):
         query(tmp_path).to_spark(spark, slices=0)
+
+
+def test_columns_that_only_later_files_have(spark: SparkSession, tmp_path: Path) -> None:
+    def file(number: int, **more: Any) -> pa.Table:
+        t = np.arange(number * 20, number * 20 + 20)
+        return pa.table({"k": t % 2, "t": t * 1_000, "v": t * 1.0, **more})
+
+    arrive(tmp_path / "in", [file(0), file(1, w=np.arange(20.0), n=pa.nulls(20)), file(2, n=["x"] * 20), file(3)])
+
+    def read() -> hp.Stream:
+        return hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+
+    def stream() -> hp.UniformSignal:
+        signal = read().signal("w").sample(2_000, fill=hp.hold(max_gap=4_000))
+        to = hp.write.parquet(str(tmp_path / "out"))
+        signal.start(spark, to=to, checkpoint=str(tmp_path / "c"), files_per_batch=1, trigger="available").wait()
+        return signal
+
+    source = read()
+    local = source.to_arrow()
+    assert local.column_names == ["k", "t", "v", "w", "n"]
+    assert local["w"].null_count == 60 and local["n"].to_pylist().count("x") == 20
+    for plan in ("slices", "shards"):
+        found = source.to_spark(spark, plan=plan).toArrow()
+        assert found.schema.names == local.column_names
+        assert sorted(found.to_pylist(), key=str) == sorted(local.to_pylist(), key=str)
+    stream()
+    arrive(tmp_path / "in", [file(4, w=np.arange(20.0), new=np.arange(20)), file(5)], first=4)
+    signal = stream()  # a column more, and still the query of the checkpoint
+    streamed = pq.read_table(tmp_path / "out").drop_columns("batch")
+    assert len(streamed) > 35
+    assert sorted(streamed.to_pylist(), key=str) == sorted(signal.to_arrow().to_pylist(), key=str)
+    arrive(tmp_path / "in", [file(6, w=["text"] * 20)], first=6)
+    refused = r"part-0006\.parquet: column 'w' is string, and double in the first file that has it"
+    with pytest.raises(hp.DataError, match=refused):
+        read().to_arrow()
+    with pytest.raises(hp.DataError, match=refused):
+        read().to_spark(spark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,8 @@ from hydrophone.errors import DataError
 from hydrophone.io.files import File, check_output, list_files, root_of, writing
 
 __all__ = ["File", "ParquetData", "dataset", "list_files", "write_parquet"]
+
+_READERS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +41,8 @@ class ParquetData:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of a row."""
-        with named(self.files[0].path):
-            return dataset([f.path for f in self.files], self.root).schema
+        """The columns of a row: those of the first file, then what others have beside them."""
+        return dataset([f.path for f in self.files], self.root).schema
 
     @property
     def identity(self) -> str:
@@ -51,7 +53,7 @@ class ParquetData:
         """The rows in record batches, or all at once."""
         for file in self.files:
             file.check()
-        data = dataset([f.path for f in self.files], self.root)
+        data = dataset([f.path for f in self.files], self.root, self.schema)
         for fragment in data.get_fragments():
             check_fragment(fragment, data.schema, columns)
         with named(self.path):
@@ -62,9 +64,34 @@ class ParquetData:
                     yield pa.Table.from_batches([batch])
 
 
-def dataset(files: list[str], root: str) -> ds.Dataset:
-    """The files as one dataset; folders named ``column=value`` give columns."""
-    return ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=root_of(root))
+def dataset(files: list[str], root: str, schema: pa.Schema | None = None) -> ds.Dataset:
+    """The files as one dataset with the columns of all of them; folders named ``column=value`` give columns too."""
+    with named(files[0]):
+        # Arrow takes the columns of the first file for those of all.
+        first = ds.dataset(files, schema, format="parquet", partitioning="hive", partition_base_dir=root_of(root))
+    if schema is not None or len(files) == 1:
+        return first
+    return first.replace_schema(_together(first.schema, files[1:]))
+
+
+def _together(first: pa.Schema, others: list[str]) -> pa.Schema:
+    """Every column once, as it is in the first file that has it with a type."""
+    fields = {f.name: f for f in first}
+    if len(fields) < len(first):
+        return first  # two columns of one name, which whoever reads them is told
+    with ThreadPoolExecutor(_READERS) as pool:
+        for schema in pool.map(_columns, others):
+            for field in schema:
+                if field.name not in fields or pa.types.is_null(fields[field.name].type):
+                    fields[field.name] = field
+    return first if list(fields.values()) == list(first) else pa.schema(list(fields.values()), first.metadata)
+
+
+def _columns(path: str) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowInvalid, OSError):
+        return pa.schema([])  # told when the rows are read, if the file is still there
 
 
 def check_fragment(fragment: ds.ParquetFileFragment, wanted: pa.Schema, columns: Iterable[str]) -> None:
@@ -75,17 +102,17 @@ def check_fragment(fragment: ds.ParquetFileFragment, wanted: pa.Schema, columns:
 
 
 def check_schema(path: str, found: pa.Schema, wanted: pa.Schema, columns: Iterable[str]) -> None:
-    """Refuse a file whose columns are of another kind than those of the first file.
+    """Refuse a file whose columns are of another kind than those of the first file that has them.
 
     Arrow would cast them value by value, so that microseconds of one file became the nanoseconds of another.
     """
     for name in columns:
         if name not in found.names or name not in wanted.names:
-            continue  # a column that a file lacks is null; folders have columns of their own
+            continue  # a column that a file lacks is null there; folders have columns of their own
         here, first = found.field(name).type, wanted.field(name).type
         if not pa.types.is_null(here) and _family(here) != _family(first):
             raise DataError(
-                f"read.parquet: {path}: column {name!r} is {here}, and {first} in the first file",
+                f"read.parquet: {path}: column {name!r} is {here}, and {first} in the first file that has it",
                 hint="write the column with one type in all files, or read them apart and put them together with union",
             )
 

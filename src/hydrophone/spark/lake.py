@@ -94,7 +94,8 @@ def survey(source: Source) -> Lake:
 
 def folders(data: ParquetData) -> tuple[pc.Expression, ...]:
     """What the folders of every file say about its rows."""
-    found = {f.path: f.partition_expression for f in dataset([f.path for f in data.files], data.root).get_fragments()}
+    files = dataset([f.path for f in data.files], data.root, data.schema)
+    found = {f.path: f.partition_expression for f in files.get_fragments()}
     return tuple(found[f.path] for f in data.files)
 
 
