@@ -320,6 +320,19 @@ def test_segments_come_back_as_they_were(tmp_path: Path, factor: complex) -> Non
     signal.to_parquet(tmp_path / "out.parquet", shape="segments")
     again = hp.from_segments(pq.read_table(tmp_path / "out.parquet"), key="sensor", time="ts")
     assert rows(again.to_arrow()) == rows(signal.to_arrow())
+    read = hp.read.segments(tmp_path / "out.parquet", key="sensor", time="ts")
+    assert rows(read.to_arrow()) == rows(signal.to_arrow())
+
+
+def test_a_segment_may_not_last_longer_than_was_said(tmp_path: Path) -> None:
+    table = pa.table({"ts": [0, 30], "values": [[1.0, 2.0], [4.0, 5.0, 6.0]]})
+    pq.write_table(table, tmp_path / "segments.parquet")
+    whole = hp.read.segments(tmp_path, time="ts", period=10, longest=30)
+    assert whole.to_arrow()["ts"].to_pylist() == [0, 10, 30, 40, 50]
+    with pytest.raises(hp.DataError, match="a segment lasts 30ns, and longest says 29ns"):
+        hp.read.segments(tmp_path, time="ts", period=10, longest=29).to_arrow()
+    with pytest.raises(hp.ParameterError, match="longest must be more than 0, got 0"):
+        hp.read.segments(tmp_path, time="ts", period=10, longest=0)
 
 
 def test_complex_segments_may_be_arrays_of_structs_too() -> None:

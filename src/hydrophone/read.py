@@ -2,5 +2,6 @@
 
 from hydrophone.sources import read_csv as csv
 from hydrophone.sources import read_parquet as parquet
+from hydrophone.sources import read_segments as segments
 
-__all__ = ["csv", "parquet"]
+__all__ = ["csv", "parquet", "segments"]

@@ -16,7 +16,7 @@ from hydrophone.io.parquet import ParquetData
 from hydrophone.plan.node import build
 from hydrophone.plan.source import Data, Layout, Source
 from hydrophone.progress import Policy
-from hydrophone.time import Duration, instant
+from hydrophone.time import Duration, duration, instant
 from hydrophone.time import period as exact_period
 from hydrophone.timebase import Timebase
 
@@ -223,12 +223,65 @@ def from_segments(
     period : str or duration
         The column of spacings in nanoseconds, or one spacing for all rows (``"1ms"``, ``"44.1kHz"``).
     """
-    table = _as_table(table, "from_segments")
-    named = isinstance(period, str) and period in table.schema.names
+    data = ArrowData(_as_table(table, "from_segments"))
+    return _segments(data, _names(key), time, samples, period, offset, None, progress)
+
+
+@located
+def read_segments(
+    path: str | PathLike[str],
+    *,
+    key: Key = (),
+    time: str,
+    samples: str = "values",
+    period: Duration = "period",
+    offset: Any = 0,
+    longest: Duration | None = None,
+    progress: Policy | None = None,
+) -> UniformSignal:
+    """Rows of Parquet files that are segments of uniform signals, as ``to_parquet(..., shape="segments")`` writes them.
+
+    Parameters
+    ----------
+    path : str
+        As in `read_parquet`.
+    key, time, samples, period, offset, progress :
+        As in `from_segments`.
+    longest : duration, optional
+        A promise that no segment lasts longer, its last sample's period included; a longer one is an error. Files say when
+        segments start, not how long they are: with the promise Spark may give every task a slice of the time.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "lake")
+    >>> table = pa.table({"sensor": ["a", "a"], "ts": [0, 20], "values": [[1.0, 2.0], [4.0]]})
+    >>> hp.from_segments(table, key="sensor", time="ts", period=10).to_parquet(folder, shape="segments")
+    >>> hp.read.segments(folder, key="sensor", time="ts", period=10, longest=30).fir([1.0, -1.0]).to_arrow()["value"].to_pylist()
+    [1.0, 1.0, 2.0]
+    """
+    most = None if longest is None else duration(longest)
+    if most is not None and most < 1:
+        raise ParameterError(f"read.segments: longest must be more than 0, got {longest!r}")
+    return _segments(ParquetData(str(path)), _names(key), time, samples, period, offset, most, progress)
+
+
+def _segments(
+    data: Data,
+    key: tuple[str, ...],
+    time: str,
+    samples: str,
+    period: Duration,
+    offset: Any,
+    longest: int | None,
+    progress: Policy | None,
+) -> UniformSignal:
+    named = isinstance(period, str) and period in data.schema.names
     timebase = None if named else Timebase(exact_period(period), instant(offset))
     column = str(period) if named else None
-    layout = Layout(table.schema, _names(key), time, samples=samples, period=column, timebase=timebase)
-    return UniformSignal(build(Source(data=ArrowData(table), layout=layout, progress=progress)))
+    layout = Layout(data.schema, key, time, samples=samples, period=column, timebase=timebase, longest=longest)
+    return UniformSignal(build(Source(data=data, layout=layout, progress=progress)))
 
 
 @located

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ Row = tuple[Any, ...]
 class Source:
     """One input: a plain Arrow table and the keyword arguments with which any engine reads it.
 
-    With `samples` the rows are segments (see `hydrophone.from_segments`), which only some engines read.
+    With `samples` the rows are segments (see `hydrophone.from_segments`), which streams do not read.
     """
 
     table: pa.Table
@@ -52,6 +53,14 @@ class Source:
                 progress=self.progress,
             )
         return hp.from_arrow(self.table, **self.options)
+
+    def lake(self, path: Path) -> Query:
+        """The same rows, where they lie in Parquet files."""
+        if not self.samples:
+            return hp.read.parquet(path, **self.options)
+        options = {n: getattr(self, n) for n in ("key", "time", "samples", "period", "progress")}
+        longest = int((self.stops() - self.starts()).max(initial=1))
+        return hp.read.segments(path, longest=longest, **options)
 
     @property
     def keys(self) -> tuple[str, ...]:

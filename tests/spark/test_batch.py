@@ -102,15 +102,12 @@ def lake(case: Case, folder: Path) -> dict[str, Query]:
     """The inputs of a case in files of a few rows each, in the order of time."""
     streams: dict[str, Query] = {}
     for name, source in case.inputs.items():
-        if source.samples:
-            streams[name] = source.stream()
-            continue
         path = folder / case.name.replace("/", "_") / name
         path.mkdir(parents=True)
         table = source.table.take(pa.array(np.argsort(source.starts(), kind="stable")))
         for number, start in enumerate(range(0, max(len(table), 1), 23)):
             pq.write_table(table.slice(start, 23), path / f"{number:03d}.parquet", row_group_size=7)
-        streams[name] = hp.read.parquet(str(path), **source.options)
+        streams[name] = source.lake(path)
     return streams
 
 

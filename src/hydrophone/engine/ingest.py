@@ -15,7 +15,7 @@ from hydrophone.keys import KeyTable
 from hydrophone.ops.rows import column_values, one_array
 from hydrophone.plan.source import Layout, plain
 from hydrophone.plan.types import UniformType
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME, format_duration
 from hydrophone.timebase import Timebases
 
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -86,6 +86,8 @@ def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: i
             f"source: a segment starts at {int(start[row])} ns, which is not on the grid of its key",
             hint="the segments of one key share a period and a phase",
         )
+    if layout.longest is not None:
+        _check_longest(base.instant(slot, first + lengths) - start, layout.longest)
     order = np.lexsort((first, slot))
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     raw = Segments(slot, first, offsets, values, base)
@@ -107,9 +109,17 @@ def samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[Ints, np
         values.real, values.imag = real, imaginary
         return lengths, values
     flat = arrays.flatten()
-    if pc.any(pc.is_null(flat)).as_py():
+    if flat.null_count:
         raise DataError(f"source: null samples in {name!r}", hint="split a segment at its holes")
     return pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64), column_values(flat, dtype)
+
+
+def _check_longest(lasts: Ints, longest: int) -> None:
+    if len(lasts) and lasts.max() > longest:
+        raise DataError(
+            f"source: a segment lasts {format_duration(int(lasts.max()))}, and longest says {format_duration(longest)}",
+            hint="promise as much as the longest segment lasts, or nothing",
+        )
 
 
 def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Timebases:

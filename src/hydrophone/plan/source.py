@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -43,6 +43,8 @@ class Layout:
     samples: str | None = None
     period: str | None = None
     timebase: Timebase | None = None
+    longest: int | None = field(default=None, compare=False)
+    """Nanoseconds that no segment lasts longer than. A promise about the rows, as progress is, and so no part of what the source is."""
 
     def check(self, what: str) -> None:
         """Every column that is named exists and has a type that can serve."""
@@ -70,6 +72,11 @@ class Layout:
                 f"{what}: segments need a period",
                 hint='name its column (period="period") or give one for all: period="1ms"',
             )
+
+    @property
+    def lasts(self) -> int:
+        """Nanoseconds after its start at which a row has surely ended, where no column tells: points last one."""
+        return self.longest or 1
 
     @property
     def clock(self) -> Clock:

@@ -166,8 +166,8 @@ def _slices(
     for source in sources:
         if source not in lakes:
             refused.append(f"{source.data.identity} is not in Parquet files")
-        elif source.layout.samples:
-            refused.append(f"{source.data.identity} holds segments, whose length no statistics tell")
+        elif source.layout.samples and source.layout.longest is None:
+            refused.append(f"{source.data.identity} holds segments, whose length no statistics tell: say it with longest=")
         if not reaches[source].bounded:
             refused.append(f"the reach is {reaches[source]}")
     if refused:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from hydrophone.io.parquet import File, ParquetData, check_schema, dataset, named
 from hydrophone.plan.source import Layout, Source
 from hydrophone.spark.scan import NANOSECONDS, ROWS_AT_ONCE, ParquetScan, Part, columns, earliest, nanoseconds
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 Ints = npt.NDArray[np.int64]
 
@@ -127,9 +127,14 @@ def _footer(file: File, layout: Layout) -> list[Group]:
         if start is None or end is None:
             found.append((number, group.num_rows, size, MAX_TIME, MIN_TIME, 0, group.num_rows == 0))
         else:
-            low, high, nulls = start[0], max(end[1], start[1]) + (layout.end is None), start[2]
+            low, high, nulls = start[0], _after(max(end[1], start[1]), layout), start[2]
             found.append((number, group.num_rows, size, low, high, nulls, True))
     return found
+
+
+def _after(last: int, layout: Layout) -> int:
+    """When all rows have ended, from the last end or, where there is none, the last start."""
+    return last if layout.end else add_time(last, layout.lasts)
 
 
 def _range(group: Any, place: dict[str, int], schema: pa.Schema, name: str) -> tuple[int, int, int] | None:
@@ -154,7 +159,7 @@ def _range(group: Any, place: dict[str, int], schema: pa.Schema, name: str) -> t
 Measure = Callable[[ParquetScan, Sequence[Part]], list[list[int]]]
 """Reads the time columns of row groups; gives low, high and nulls of each."""
 
-_measured: dict[tuple[File, int, str, str | None], list[int]] = {}
+_measured: dict[tuple[File, int, str, str | None, int], list[int]] = {}
 
 
 def measured(lake: Lake, source: Source, measure: Measure) -> Lake:
@@ -163,7 +168,8 @@ def measured(lake: Lake, source: Source, measure: Measure) -> Lake:
     times = [layout.time, *([layout.end] if layout.end else [])]
     narrow = replace(layout, schema=pa.schema([layout.schema.field(n) for n in times]), key=(), sequence=None)
     scan = ParquetScan(source.data.schema, replace(narrow, samples=None, period=None, timebase=None), None)
-    keys = [(lake.files[f], int(g), layout.time, layout.end) for f, g in zip(lake.file, lake.group, strict=True)]
+    where = zip(lake.file, lake.group, strict=True)
+    keys = [(lake.files[f], int(g), layout.time, layout.end, layout.lasts) for f, g in where]
     todo = [i for i in np.flatnonzero(~lake.known).tolist() if keys[i] not in _measured]
     parts = [Part(lake.files[lake.file[i]], lake.folders[lake.file[i]], (int(lake.group[i]),), MIN_TIME) for i in todo]
     for i, found in zip(todo, measure(scan, parts) if parts else [], strict=True):
@@ -188,4 +194,4 @@ def measure_part(scan: ParquetScan, part: Part) -> list[int]:
     if len(start) == start.null_count:
         return [MAX_TIME, MIN_TIME, start.null_count]
     high = max(nanoseconds(pc.max(end)), nanoseconds(pc.max(start)))
-    return [earliest(table, scan.layout), high + (scan.layout.end is None), start.null_count]
+    return [earliest(table, scan.layout), _after(high, scan.layout), start.null_count]

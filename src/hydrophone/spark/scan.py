@@ -167,7 +167,10 @@ class ParquetScan:
 
     def _within(self, table: pa.Table, start: int, stop: int) -> pa.Table:
         begin, nulls = _times(table[self.layout.time])
-        end = begin + 1 if self.layout.end is None else np.maximum(_times(table[self.layout.end])[0], begin + 1)
+        if self.layout.end is None:
+            end = np.minimum(begin, MAX_TIME - self.layout.lasts) + self.layout.lasts
+        else:
+            end = np.maximum(_times(table[self.layout.end])[0], begin + 1)
         # A null time belongs to the slice that begins at minus infinity, where it is refused.
         keep = (begin < stop) & (end > start)
         if nulls is not None:
