@@ -70,7 +70,8 @@ class SlotArrays:
     def touch(self, slots: Ints) -> None:
         """Say that rows of these slots were written."""
         self.used[slots] = True
-        self._dirty[slots // BLOCK] = True
+        if len(slots):
+            self._dirty[_touched(slots)] = True
 
     def release(self, slots: Ints) -> None:
         """Forget these slots."""

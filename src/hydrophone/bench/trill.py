@@ -1,4 +1,4 @@
-"""The queries of the TrillDSP paper in this process, against flat NumPy and SciPy calls and the loop over keys that people write."""
+"""The queries of the TrillDSP paper, in this process against flat NumPy and SciPy calls and the loop over keys that people write."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from hydrophone.bench import trill_spark
 from hydrophone.bench.harness import Answer, Case
 from hydrophone.bench.local_engine import ours, signal
 from hydrophone.bench.peers import expert_numpy, outside, scipy_loop
 
 PATTERN = np.hanning(34)[1:-1]
+LOW, HIGH = 0.01, 1.99
+"""The paper's thresholds keep nothing at this size; these keep one sample of ten thousand."""
 
 
 def q1(quick: bool) -> Iterator[Case]:
@@ -45,7 +48,7 @@ def q2(quick: bool) -> Iterator[Case]:
 
 
 def q3(quick: bool) -> Iterator[Case]:
-    """`trill_q3`: correlation with a pattern of 32 samples, for 100 to 1,000,000 keys."""
+    """`trill_q3`: correlation with a pattern of 32 samples, for 10 to 1,000,000 keys, and on Spark."""
     for keys in (100, 10_000) if quick else (10, 100, 1_000, 10_000, 100_000, 1_000_000):
         samples = _samples(max(1_000_000 if quick else 4_000_000, keys * 100))
         yield Case(
@@ -58,10 +61,11 @@ def q3(quick: bool) -> Iterator[Case]:
             },
             runs=5 if keys < 100_000 else 3,
         )
+    yield from trill_spark.correlation(quick, PATTERN)
 
 
 def q4(quick: bool) -> Iterator[Case]:
-    """`trill_q4`: two grouped signals with periods of 20 and 5 ms, the slow one interpolated, their sum filtered by value."""
+    """`trill_q4`: two grouped signals with periods of 20 and 5 ms, the slow one interpolated, their sum filtered by value; and on Spark."""
     slow, fast = signal(20_000_000), signal(5_000_000)
     query = (slow.resample("5ms") + fast).where(extreme)
     for keys in (100, 10_000) if quick else (10, 100, 1_000, 10_000, 100_000, 1_000_000):
@@ -78,11 +82,12 @@ def q4(quick: bool) -> Iterator[Case]:
             },
             runs=3,
         )
+    yield from trill_spark.interpolation(quick, extreme, (LOW, HIGH))
 
 
 def extreme(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """The paper's thresholds keep nothing at this size; these keep a few samples of a thousand."""
-    return (values < 0.01) | (values > 1.99)
+    """Sums beyond the limits."""
+    return (values < LOW) | (values > HIGH)
 
 
 def q5(quick: bool) -> Iterator[Case]:

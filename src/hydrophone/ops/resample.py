@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from hydrophone.batch import Batch, Events, Segments, Values, bare
+from hydrophone.columns import room
 from hydrophone.errors import SignalTypeError
 from hydrophone.kernel import Kernel
 from hydrophone.ops.fills import Constant, ZeroOrder
@@ -94,7 +95,7 @@ class ResampleKernel(SampleKernel):
         spans = _spans(x.slot, x.first, x.offsets, samples, *old, *past, self.gap, fill.waits, *new)
         self.past.touch(x.slot)
         slot, first, offsets, *places = spans
-        out = np.empty((int(offsets[-1]), *value.shape[1:]), self.out.dtype)
+        out = room(int(offsets[-1]) * width, self.out.dtype).reshape(-1, *value.shape[1:])
         number = np.full(1, fill.value if isinstance(fill, Constant) else 0).astype(self.out.dtype)
         mode = _LINE if isinstance(fill, Linear) else _NUMBER if isinstance(fill, Constant) else _LEFT
         most = int((x.base.num // x.base.den // (new[0] // new[1])).max())
@@ -141,37 +142,46 @@ def _spans(
 ) -> Any:
     """The runs of beats that come out; and for every run of samples its start, the reference point before it, and its beats.
 
-    The last sample of every run is the reference point of what follows.
+    The last sample of every run is the reference point of what follows. The point before a run, and the beat that it owes, are told
+    only where beats lie between them: memory that is not touched costs nothing.
     """
-    runs = len(slot)
+    runs, width = len(slot), x.shape[1]
     out_slot, out_first = np.empty(2 * runs, np.int64), np.empty(2 * runs, np.int64)
-    out_offsets = np.zeros(2 * runs + 1, np.int64)
-    start, ref, left = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty((runs, x.shape[1]), x.dtype)
-    owed, before = np.empty(runs, np.int64), np.zeros(runs, np.int64)
+    out_offsets = np.empty(2 * runs + 1, np.int64)
+    start, ref, left = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty((runs, width), x.dtype)
+    owed, before = np.empty(runs, np.int64), np.empty(runs, np.int64)
     inside, after = np.empty(runs, np.int64), np.empty(runs, np.int64)
-    made, room = 0, 0
+    made, beats, row, length, begin, last, low, high = 0, 0, -1, 0, 0, 0, 0, 0
     for run in range(runs):
-        s, row = slot[run], 0 if len(num) == 1 else slot[run]
-        start[run] = _instant(first[run], num[row], den[row], origin[row])
-        last = _instant(first[run] + offsets[run + 1] - offsets[run] - 1, num[row], den[row], origin[row])
-        inside[run] = _index_from(start[run], beat_num, beat_den, beat_origin)
-        after[run] = _index_from(last + 1, beat_num, beat_den, beat_origin)
-        ref[run], left[run], owed[run] = past_time[s], past_value[s], past_due[s]
-        if ref[run] > MIN_TIME:
-            owed[run] = max(owed[run], _index_from(ref[run] + 1, beat_num, beat_den, beat_origin))
-            end = ref[run] + gap if ref[run] < MAX_TIME - gap else MAX_TIME
-            until = inside[run]
-            if end < start[run]:  # too far from the run: a fill that waits gives nothing, others go on for the gap
-                until = owed[run] if waits else min(until, _index_from(end + 1, beat_num, beat_den, beat_origin))
-            before[run] = max(until - owed[run], 0)
-        for f, count in ((owed[run], before[run]), (inside[run], after[run] - inside[run])):
-            if count > 0:
-                if made == 0 or out_slot[made - 1] != s or out_first[made - 1] + room - out_offsets[made - 1] != f:
-                    out_slot[made], out_first[made], out_offsets[made] = s, f, room
+        s, grid, count = slot[run], 0 if len(num) == 1 else slot[run], offsets[run + 1] - offsets[run]
+        if grid != row or count != length or first[run] != first[run - 1]:  # many keys have runs of one stretch of time
+            row, length = grid, count
+            begin = _instant(first[run], num[row], den[row], origin[row])
+            last = _instant(first[run] + length - 1, num[row], den[row], origin[row])
+            low = _index_from(begin, beat_num, beat_den, beat_origin)
+            high = _index_from(last + 1, beat_num, beat_den, beat_origin)
+        start[run], inside[run], after[run], before[run] = begin, low, high, 0
+        point, due = past_time[s], past_due[s]
+        if point > MIN_TIME:
+            due = max(due, _index_from(point + 1, beat_num, beat_den, beat_origin))
+            end = point + gap if point < MAX_TIME - gap else MAX_TIME
+            until = low
+            if end < begin:  # too far from the run: a fill that waits gives nothing, others go on for the gap
+                until = due if waits else min(until, _index_from(end + 1, beat_num, beat_den, beat_origin))
+            if until > due:
+                before[run], ref[run], owed[run] = until - due, point, due
+                for c in range(width):
+                    left[run, c] = past_value[s, c]
+        for f, more in ((due, before[run]), (low, high - low)):
+            if more > 0:
+                if made == 0 or out_slot[made - 1] != s or out_first[made - 1] + beats - out_offsets[made - 1] != f:
+                    out_slot[made], out_first[made], out_offsets[made] = s, f, beats
                     made += 1
-                room += count
-        past_time[s], past_due[s], past_value[s] = last, after[run], x[offsets[run + 1] - 1]
-    out_offsets[made] = room
+                beats += more
+        past_time[s], past_due[s] = last, high
+        for c in range(width):
+            past_value[s, c] = x[offsets[run + 1] - 1, c]
+    out_offsets[made] = beats
     out = out_slot[:made], out_first[:made], out_offsets[: made + 1]
     return (*out, start, left, ref, owed, before, inside, after)
 
@@ -203,31 +213,39 @@ def _walk(
     """For every run the beats before it, from `left` at `ref` on, and then those from its first to its last sample."""
     n, width = 0, out.shape[1]
     step, carry = beat_num // beat_den, beat_num % beat_den
-    shares = np.empty(most)
+    shares, phase = np.empty(most), -1
+    row, hop, more, modulo, each = -1, 0, 0, 1, 0
     for run in range(len(start)):
         begin, end = offsets[run], offsets[run + 1]
-        beat = _instant(owed[run], beat_num, beat_den, beat_origin)
-        part = owed[run] % beat_den * beat_num % beat_den if carry else 0
-        for _ in range(before[run]):
-            share = (beat - ref[run]) / (start[run] - ref[run])
-            for c in range(width):
-                _put(out, n, c, left[run, c], x[begin, c], share, mode, number[0])
-            n, beat, part = n + 1, beat + step, part + carry
-            if part >= beat_den:
-                beat, part = beat + 1, part - beat_den
-        beat = _instant(inside[run], beat_num, beat_den, beat_origin)
-        part = inside[run] % beat_den * beat_num % beat_den if carry else 0
+        if before[run]:
+            beat = _instant(owed[run], beat_num, beat_den, beat_origin)
+            part = owed[run] % beat_den * beat_num % beat_den
+            for _ in range(before[run]):
+                share = (beat - ref[run]) / (start[run] - ref[run])
+                for c in range(width):
+                    _put(out, n, c, left[run, c], x[begin, c], share, mode, number[0])
+                n, beat, part = n + 1, beat + step, part + carry
+                if part >= beat_den:
+                    beat, part = beat + 1, part - beat_den
+        here, beat = start[run], _instant(inside[run], beat_num, beat_den, beat_origin)
         stop = n + after[run] - inside[run]
-        row = 0 if len(num) == 1 else slot[run]
-        hop, more, modulo = num[row] // den[row], num[row] % den[row], den[row]
-        old = first[run] % modulo * num[row] % modulo if more else 0
-        here = start[run]
-        if carry == 0 and more == 0 and hop % step == 0:
+        grid = 0 if len(num) == 1 else slot[run]
+        if grid != row:
+            row, phase = grid, -1
+            hop, more, modulo = num[row] // den[row], num[row] % den[row], den[row]
+            each = hop // step if carry == 0 and more == 0 and hop % step == 0 else 0
+        part, old = 0, 0
+        if each:
             # Equally many beats for every sample, at the same places: divide once.
-            for i in range(hop // step):
-                shares[i] = (beat - here + i * step) / hop
-            n = _repeat(x, begin, end, shares[: hop // step], mode, number[0], out, n)
+            if beat - here != phase:
+                phase = beat - here
+                for i in range(each):
+                    shares[i] = (phase + i * step) / hop
+            n = _repeat(x, begin, end, shares[:each], mode, number[0], out, n)
             begin = end
+        else:
+            part = inside[run] % beat_den * beat_num % beat_den
+            old = first[run] % modulo * num[row] % modulo
         for j in range(begin, end - 1):
             next_, old = here + hop, old + more
             if old >= modulo:

@@ -167,7 +167,9 @@ def _slices(
         if source not in lakes:
             refused.append(f"{source.data.identity} is not in Parquet files")
         elif source.layout.samples and source.layout.longest is None:
-            refused.append(f"{source.data.identity} holds segments, whose length no statistics tell: say it with longest=")
+            refused.append(
+                f"{source.data.identity} holds segments, whose length no statistics tell: say it with longest="
+            )
         if not reaches[source].bounded:
             refused.append(f"the reach is {reaches[source]}")
     if refused:

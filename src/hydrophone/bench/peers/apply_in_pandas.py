@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.bench.peers.one_signal import cleaned, filtered
+from hydrophone.bench.peers.one_signal import cleaned, correlated, extremes, filtered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,3 +53,39 @@ def _rows(rows: pd.DataFrame, time: Any, values: npt.NDArray[np.float64], period
     import pandas as pd
 
     return pd.DataFrame({"sensor": rows["sensor"].iloc[0], "time": time, "value": values})
+
+
+# --- segments to segments -----------------------------------------------------------------------------------------------
+
+
+def correlate(segments: DataFrame, pattern: npt.NDArray[np.float64], period: int) -> DataFrame:
+    """Correlation per sensor of what comes as segments."""
+
+    def one_sensor(rows: pd.DataFrame) -> pd.DataFrame:
+        time, values = _joined(rows)
+        return _segments(rows, time, correlated(values, pattern), period)
+
+    return segments.groupBy("sensor").applyInPandas(one_sensor, SEGMENTS)
+
+
+def interpolate_add_filter(
+    slow: DataFrame, fast: DataFrame, period: int, every: int, low: float, high: float
+) -> DataFrame:
+    """Both signals of a sensor, the slow one interpolated, added; of the sums those beyond the limits, as segments of one sample."""
+
+    def one_sensor(few: pd.DataFrame, many: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
+        time, fast_values = _joined(many)
+        beats, found = extremes(_joined(few)[1], fast_values, every, low, high)
+        out = {"sensor": many["sensor"].iloc[0], "time": time[0] + beats * period, "period": float(period)}
+        return pd.DataFrame(out | {"values": list(found[:, None])})
+
+    return slow.groupBy("sensor").cogroup(fast.groupBy("sensor")).applyInPandas(one_sensor, SEGMENTS)
+
+
+def _joined(rows: pd.DataFrame) -> tuple[Any, npt.NDArray[np.float64]]:
+    """The starts of segments in order, and their samples one after the other; it trusts that none is missing."""
+    time = rows["time"].to_numpy()
+    order = np.argsort(time)
+    return time[order], np.concatenate(rows["values"].to_numpy()[order])

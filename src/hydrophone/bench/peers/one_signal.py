@@ -28,3 +28,16 @@ def cleaned(values: Floats, size: int, top: int) -> Floats:
     out[..., :-hop] += parts[..., :hop].reshape(*values.shape[:-1], -1)
     out[..., hop:] += parts[..., hop:].reshape(*values.shape[:-1], -1)
     return out
+
+
+def correlated(values: Floats, pattern: Floats) -> Floats:
+    """Every sample and those before it, as many as the pattern has, times the pattern."""
+    return filtered(values, pattern[::-1])
+
+
+def extremes(slow: Floats, fast: Floats, every: int, low: float, high: float) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The slow signal on the beats of the fast one, `every` to one, added to it: the beats with sums beyond the limits, and the sums."""
+    beats = np.arange((len(slow) - 1) * every + 1)
+    total = np.interp(beats / every, np.arange(len(slow)), slow) + fast[: len(beats)]
+    found = np.flatnonzero((total < low) | (total > high))
+    return found, total[found]
