@@ -17,7 +17,18 @@ from hydrophone.bench.peers import numpy_script
 from hydrophone.bench.registry import BENCHES
 from hydrophone.io.parquet import ParquetData
 
-FIELDS = ["bench", "case", "ours_s", "peer", "peer_s", "ratio", "ours_digest", "peer_digest", "ours_peak_mb"]
+FIELDS = [
+    "bench",
+    "case",
+    "ours_s",
+    "peer",
+    "peer_s",
+    "ratio",
+    "ours_digest",
+    "peer_digest",
+    "ours_peak_mb",
+    "peer_peak_mb",
+]
 
 
 def test_a_result_has_these_fields() -> None:

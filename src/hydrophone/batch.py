@@ -237,8 +237,11 @@ class Segments:
             keep = lengths > 0
             runs, start, lengths = runs[keep], start[keep], lengths[keep]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        values = gather(self.values, self.offsets[runs] + (start - self.first[runs]), lengths)
-        return Segments(self.slot[runs], start, offsets, values, self.base)
+        return Segments(self.slot[runs], start, offsets, self.stretches(runs, start, lengths), self.base)
+
+    def stretches(self, runs: Ints, start: Ints, lengths: Ints) -> Values:
+        """The samples of some runs from a grid index on, so many of each, one after the other."""
+        return gather(self.values, self.offsets[runs] + (start - self.first[runs]), lengths)
 
     def split(self, index: Ints) -> tuple[Segments, Segments]:
         """Cut every run at the grid index given for it: (what lies before, the rest)."""

@@ -115,13 +115,18 @@ class KeyTable:
             self._rows.put(slots, _matrix(columns))
             self._use(slots, size)
             return
-        where = np.full(size, -1, np.int64)
-        where[slots] = np.arange(len(slots))
-        take = pa.array(where, mask=where < 0)
-        old = [_grown(c, size) for c in self._columns]
-        self._columns = [pc.coalesce(c.take(take), o) for c, o in zip(columns, old, strict=True)]
         lookup = _canonical(list(columns)) if columns else pa.nulls(len(slots))
-        self._lookup = pc.coalesce(lookup.take(take), _grown(self._lookup, size)) if columns else pa.nulls(size)
+        old, new = [*self._columns, self._lookup], [*columns, lookup]
+        if np.array_equal(slots, np.arange(len(self), size)):
+            new = [pa.concat_arrays([a, b]) for a, b in zip(old, new, strict=True)]
+        else:
+            where = np.full(size, -1, np.int64)
+            where[slots] = np.arange(len(slots))
+            take = pa.array(where, mask=where < 0)
+            new = [pc.coalesce(b.take(take), _grown(a, size)) for a, b in zip(old, new, strict=True)]
+        *self._columns, self._lookup = new
+        if len(columns) == 1:
+            self._lookup = self._columns[0]
         self._lut = None
         self._use(slots, size)
 
@@ -162,17 +167,19 @@ class KeyTable:
         slot = room(len(key), np.int64)
         # The first rows often hold all new keys: then the others are looked up once.
         for some in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
-            self._look_up(key[some], slot[some], low, high)
+            self._look_up(key[some], slot[some])
         return slot
 
-    def _look_up(self, key: Ints, slot: Ints, low: int, high: int) -> None:
+    def _look_up(self, key: Ints, slot: Ints) -> None:
         assert self._lut is not None
         unknown = np.zeros(len(self._lut), np.bool_)
         if not _look_up(key, self._lut, self._lut_low, slot, unknown):
-            new = pa.array(np.flatnonzero(unknown) + self._lut_low).cast(self.schema.field(0).type, safe=False)
-            self._add([new], new)
-            self._rebuild(low, high)
-            _look_up(key, self._lut, self._lut_low, slot, unknown)
+            new, lut = np.flatnonzero(unknown), self._lut
+            slots = self._free(len(new))
+            self.restore(slots, [pa.array(new + self._lut_low).cast(self.schema.field(0).type, safe=False)])
+            lut[new] = slots
+            self._lut = lut
+            _look_up(key, lut, self._lut_low, slot, unknown)
 
     def _hashed_integer_slots(self, column: pa.Array) -> Ints:
         coded = pc.dictionary_encode(column)

@@ -86,7 +86,8 @@ def _line(result: Result) -> str:
     note = "" if result.agrees else "   ANSWERS DIFFER"
     ours, peers = (f"{value:8.3f} {result.unit}" for value in (result.ours_s, result.peer_s))
     times = f"ours {ours}   {result.peer:24} {peers}   x{result.ratio:7.2f}"
-    return f"{result.bench:14} {result.case:44} {times}{note}"
+    memory = f"   {result.ours_peak_mb:.0f} and {result.peer_peak_mb:.0f} MB"
+    return f"{result.bench:14} {result.case:44} {times}{memory}{note}"
 
 
 if __name__ == "__main__":

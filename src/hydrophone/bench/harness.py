@@ -93,6 +93,7 @@ class Result:
     ours_digest: str
     peer_digest: str
     ours_peak_mb: float
+    peer_peak_mb: float
     unit: str = "s"
 
     @property
@@ -144,6 +145,7 @@ def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
                 mine.digest,
                 other.digest,
                 round(mine.peak, 1),
+                round(other.peak, 1),
                 case.unit if isinstance(case, Turns) else "s",
             )
 

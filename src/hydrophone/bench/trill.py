@@ -57,6 +57,7 @@ def q3(quick: bool) -> Iterator[Case]:
             {
                 "expert NumPy": partial(expert_numpy.correlate, samples, keys, PATTERN),
                 "SciPy per key": partial(scipy_loop.correlate, samples, keys, PATTERN),
+                **outside.correlate(samples, keys, PATTERN),
                 **_polars_correlate(samples, keys),
             },
             runs=5 if keys < 100_000 else 3,
@@ -78,6 +79,7 @@ def q4(quick: bool) -> Iterator[Case]:
             {
                 "expert NumPy": partial(expert_numpy.interpolate_add_filter, few, many, keys, extreme),
                 **(_loops(few, many, keys) if keys <= 100_000 else {}),  # a minute and more each
+                **outside.interpolate_add_filter(few, many, keys, LOW, HIGH),
                 **_polars_interpolate(few, many, keys),
             },
             runs=3,
@@ -102,6 +104,7 @@ def q5(quick: bool) -> Iterator[Case]:
             {
                 "expert NumPy": partial(expert_numpy.overlap_add, samples, keys, size, hop),
                 "NumPy per window": partial(scipy_loop.overlap_add, samples, keys, size, hop),
+                **outside.overlap_add(samples, keys, size, hop),
             },
             runs=3,
         )

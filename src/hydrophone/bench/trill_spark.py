@@ -37,14 +37,14 @@ class Lake:
     length: int
     period: int
 
-    def write(self, keys: int = KEYS) -> None:
+    def write(self) -> None:
         """An eighth of every signal in each file."""
         self.folder.mkdir()
         rng, size = np.random.default_rng(self.period), self.length // FILES
         for number in range(FILES):
-            values = pa.ListArray.from_arrays(np.arange(keys + 1, dtype=np.int32) * size, rng.random(keys * size))
-            time = np.full(keys, number * size * self.period)
-            table = pa.table({"sensor": np.arange(keys), "time": time, "values": values})
+            values = pa.ListArray.from_arrays(np.arange(KEYS + 1, dtype=np.int32) * size, rng.random(KEYS * size))
+            time = np.full(KEYS, number * size * self.period)
+            table = pa.table({"sensor": np.arange(KEYS), "time": time, "values": values})
             pq.write_table(table, self.folder / f"part-{number:03d}.parquet")
 
     def signal(self) -> hp.UniformSignal:

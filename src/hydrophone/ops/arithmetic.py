@@ -114,8 +114,8 @@ class CombineKernel(Kernel):
         cuts = np.searchsorted(until, np.arange(AT_ONCE, until[-1], AT_ONCE), "right")
         for piece in itertools.pairwise(np.unique([0, *cuts, len(i)]).tolist()):
             some = slice(*piece)
-            x, y = a.cut(i[some], start[some], stop[some]), b.cut(j[some], start[some], stop[some])
-            xs, ys = x.values, y.values
+            x = a.cut(i[some], start[some], stop[some])
+            xs, ys = x.values, b.stretches(j[some], start[some], x.lengths)
             if xs.ndim != ys.ndim and self.broadcast:
                 xs, ys = (v if v.ndim == 2 else v[:, None] for v in (xs, ys))
             with np.errstate(all="ignore"):

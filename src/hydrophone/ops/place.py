@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -119,11 +120,9 @@ class PlaceSamples(Kernel):
         return ((ripe,) if len(ripe) else ()), marks[0]
 
     def _refuse_overlap(self, held: Segments) -> None:
-        if len(held) < 2:
-            return
-        clash = np.flatnonzero((held.slot[1:] == held.slot[:-1]) & (held.first[1:] < held.next[:-1]))
-        if len(clash):
-            at = clash[:1] + 1
+        clash = _clash(held.slot, held.first, held.offsets)
+        if clash:
+            at = np.array([clash])
             key = {
                 n: c[0].as_py() for n, c in zip(self.keys.schema.names, self.keys.columns(held.slot[at]), strict=True)
             }
@@ -131,3 +130,12 @@ class PlaceSamples(Kernel):
             raise DataError(
                 f"source: two segments of key {key} overlap at {time}", hint="each sample of a signal may come once"
             )
+
+
+@numba.njit(cache=True, nogil=True)
+def _clash(slot, first, offsets):  # type: ignore[no-untyped-def]
+    """The first run that begins before the one before it has ended; 0 where none does."""
+    for run in range(1, len(slot)):
+        if slot[run] == slot[run - 1] and first[run] < first[run - 1] + offsets[run] - offsets[run - 1]:
+            return run
+    return 0

@@ -123,6 +123,16 @@ def _index_from(t: int, num: int, den: int, origin: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
+def _stretch(
+    first: int, length: int, num: int, den: int, origin: int, beat_num: int, beat_den: int, beat_origin: int
+) -> tuple[int, int, int, int]:
+    """The instants of the first and last sample of a run, its first beat, and the first one after it."""
+    start, last = _instant(first, num, den, origin), _instant(first + length - 1, num, den, origin)
+    inside = _index_from(start, beat_num, beat_den, beat_origin)
+    return start, last, inside, _index_from(last + 1, beat_num, beat_den, beat_origin)
+
+
+@numba.njit(cache=True, nogil=True)
 def _spans(
     slot: Any,
     first: Any,
@@ -140,7 +150,7 @@ def _spans(
     beat_den: int,
     beat_origin: int,
 ) -> Any:
-    """The runs of beats that come out; and for every run of samples its start, the reference point before it, and its beats.
+    """The runs of beats that come out; and for every run of samples how many beats lie before it, after which reference point.
 
     The last sample of every run is the reference point of what follows. The point before a run, and the beat that it owes, are told
     only where beats lie between them: memory that is not touched costs nothing.
@@ -148,42 +158,38 @@ def _spans(
     runs, width = len(slot), x.shape[1]
     out_slot, out_first = np.empty(2 * runs, np.int64), np.empty(2 * runs, np.int64)
     out_offsets = np.empty(2 * runs + 1, np.int64)
-    start, ref, left = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty((runs, width), x.dtype)
+    ref, left = np.empty(runs, np.int64), np.empty((runs, width), x.dtype)
     owed, before = np.empty(runs, np.int64), np.empty(runs, np.int64)
-    inside, after = np.empty(runs, np.int64), np.empty(runs, np.int64)
-    made, beats, row, length, begin, last, low, high = 0, 0, -1, 0, 0, 0, 0, 0
+    made, beats, row, length, start, last, inside, after = 0, 0, -1, 0, 0, 0, 0, 0
     for run in range(runs):
         s, grid, count = slot[run], 0 if len(num) == 1 else slot[run], offsets[run + 1] - offsets[run]
         if grid != row or count != length or first[run] != first[run - 1]:  # many keys have runs of one stretch of time
             row, length = grid, count
-            begin = _instant(first[run], num[row], den[row], origin[row])
-            last = _instant(first[run] + length - 1, num[row], den[row], origin[row])
-            low = _index_from(begin, beat_num, beat_den, beat_origin)
-            high = _index_from(last + 1, beat_num, beat_den, beat_origin)
-        start[run], inside[run], after[run], before[run] = begin, low, high, 0
-        point, due = past_time[s], past_due[s]
+            at = first[run], length, num[row], den[row], origin[row]
+            start, last, inside, after = _stretch(*at, beat_num, beat_den, beat_origin)
+        point, due, before[run] = past_time[s], past_due[s], 0
         if point > MIN_TIME:
             due = max(due, _index_from(point + 1, beat_num, beat_den, beat_origin))
             end = point + gap if point < MAX_TIME - gap else MAX_TIME
-            until = low
-            if end < begin:  # too far from the run: a fill that waits gives nothing, others go on for the gap
+            until = inside
+            if end < start:  # too far from the run: a fill that waits gives nothing, others go on for the gap
                 until = due if waits else min(until, _index_from(end + 1, beat_num, beat_den, beat_origin))
             if until > due:
                 before[run], ref[run], owed[run] = until - due, point, due
                 for c in range(width):
                     left[run, c] = past_value[s, c]
-        for f, more in ((due, before[run]), (low, high - low)):
+        for f, more in ((due, before[run]), (inside, after - inside)):
             if more > 0:
                 if made == 0 or out_slot[made - 1] != s or out_first[made - 1] + beats - out_offsets[made - 1] != f:
                     out_slot[made], out_first[made], out_offsets[made] = s, f, beats
                     made += 1
                 beats += more
-        past_time[s], past_due[s] = last, high
+        past_time[s], past_due[s] = last, after
         for c in range(width):
             past_value[s, c] = x[offsets[run + 1] - 1, c]
     out_offsets[made] = beats
     out = out_slot[:made], out_first[:made], out_offsets[: made + 1]
-    return (*out, start, left, ref, owed, before, inside, after)
+    return (*out, left, ref, owed, before)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -195,13 +201,10 @@ def _walk(
     num: Any,
     den: Any,
     origin: Any,
-    start: Any,
     left: Any,
     ref: Any,
     owed: Any,
     before: Any,
-    inside: Any,
-    after: Any,
     beat_num: int,
     beat_den: int,
     beat_origin: int,
@@ -214,26 +217,30 @@ def _walk(
     n, width = 0, out.shape[1]
     step, carry = beat_num // beat_den, beat_num % beat_den
     shares, phase = np.empty(most), -1
-    row, hop, more, modulo, each = -1, 0, 0, 1, 0
-    for run in range(len(start)):
+    row, length, hop, more, modulo, each = -1, 0, 0, 0, 1, 0
+    start, inside, after = 0, 0, 0
+    for run in range(len(slot)):
         begin, end = offsets[run], offsets[run + 1]
+        grid = 0 if len(num) == 1 else slot[run]
+        if grid != row:
+            phase = -1
+            hop, more, modulo = num[grid] // den[grid], num[grid] % den[grid], den[grid]
+            each = hop // step if carry == 0 and more == 0 and hop % step == 0 else 0
+        if grid != row or end - begin != length or first[run] != first[run - 1]:
+            row, length = grid, end - begin
+            at = first[run], length, num[row], den[row], origin[row]
+            start, _, inside, after = _stretch(*at, beat_num, beat_den, beat_origin)
         if before[run]:
             beat = _instant(owed[run], beat_num, beat_den, beat_origin)
             part = owed[run] % beat_den * beat_num % beat_den
             for _ in range(before[run]):
-                share = (beat - ref[run]) / (start[run] - ref[run])
+                share = (beat - ref[run]) / (start - ref[run])
                 for c in range(width):
                     _put(out, n, c, left[run, c], x[begin, c], share, mode, number[0])
                 n, beat, part = n + 1, beat + step, part + carry
                 if part >= beat_den:
                     beat, part = beat + 1, part - beat_den
-        here, beat = start[run], _instant(inside[run], beat_num, beat_den, beat_origin)
-        stop = n + after[run] - inside[run]
-        grid = 0 if len(num) == 1 else slot[run]
-        if grid != row:
-            row, phase = grid, -1
-            hop, more, modulo = num[row] // den[row], num[row] % den[row], den[row]
-            each = hop // step if carry == 0 and more == 0 and hop % step == 0 else 0
+        here, beat, stop = start, _instant(inside, beat_num, beat_den, beat_origin), n + after - inside
         part, old = 0, 0
         if each:
             # Equally many beats for every sample, at the same places: divide once.
@@ -244,7 +251,7 @@ def _walk(
             n = _repeat(x, begin, end, shares[:each], mode, number[0], out, n)
             begin = end
         else:
-            part = inside[run] % beat_den * beat_num % beat_den
+            part = inside % beat_den * beat_num % beat_den
             old = first[run] % modulo * num[row] % modulo
         for j in range(begin, end - 1):
             next_, old = here + hop, old + more

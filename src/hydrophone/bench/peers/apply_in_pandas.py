@@ -79,7 +79,7 @@ def interpolate_add_filter(
         time, fast_values = _joined(many)
         beats, found = extremes(_joined(few)[1], fast_values, every, low, high)
         out = {"sensor": many["sensor"].iloc[0], "time": time[0] + beats * period, "period": float(period)}
-        return pd.DataFrame(out | {"values": list(found[:, None])})
+        return pd.DataFrame(out | {"values": pd.Series(list(found[:, None]), dtype=object)})
 
     return slow.groupBy("sensor").cogroup(fast.groupBy("sensor")).applyInPandas(one_sensor, SEGMENTS)
 

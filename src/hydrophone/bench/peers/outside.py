@@ -61,6 +61,44 @@ def fir(samples: Samples, taps: Samples) -> dict[str, Callable[[], Answer | Time
     return _peers(calls, samples, taps)
 
 
+def correlate(samples: Samples, keys: int, pattern: Samples) -> dict[str, Callable[[], Answer | Timed]]:
+    """A column for each key; R filters one at a time, which takes a minute from a million keys on."""
+    calls = {"GNU Octave": f"y = filter(h, 1, reshape(x, [], {keys}));"}
+    if keys <= 100_000:
+        one = "stats::filter(c(numeric(length(h) - 1), v), h, sides = 1)[seq(length(h), length.out = length(v))]"
+        calls["R"] = f"y <- apply(matrix(x, ncol = {keys}), 2, function(v) {one});"
+    return _peers(calls, samples, pattern[::-1].copy())
+
+
+def interpolate_add_filter(
+    slow: Samples, fast: Samples, keys: int, low: float, high: float
+) -> dict[str, Callable[[], Answer | Timed]]:
+    """A column for each key, the slow samples four beats apart; R interpolates one key at a time."""
+    few, beats = f"0:{len(slow) // keys - 1}", f"(0:{len(fast) // keys - 1}) / 4"
+    octave = f"y = interp1({few}, reshape(x, [], {keys}), {beats}) + reshape(h, [], {keys});"
+    calls = {"GNU Octave": f"{octave} y = y(y < {low} | y > {high});"}
+    if keys <= 100_000:
+        lines = f"apply(matrix(x, ncol = {keys}), 2, function(v) approx({few}, v, {beats})$y)"
+        calls["R"] = f"y <- as.vector({lines}) + h; y <- y[y < {low} | y > {high}];"
+    return _peers(calls, slow, fast)
+
+
+def overlap_add(samples: Samples, keys: int, size: int, hop: int) -> dict[str, Callable[[], Answer | Timed]]:
+    """The windows of one key at a time as the columns of a matrix, to their spectra and back, added up."""
+    count = (len(samples) // keys - size) // hop + 1
+    length = (count - 1) * hop + size
+    octave = (
+        f"m = reshape(x, [], {keys}); at = (1:{size})' + (0:{count - 1}) * {hop}; y = zeros({length}, {keys});"
+        f"for k = 1:{keys}; w = real(ifft(fft(m(:, k)(at)))); y(:, k) = accumarray(at(:), w(:)); end;"
+    )
+    r = (
+        f"m <- matrix(x, ncol = {keys}); at <- outer(1:{size}, 0:{count - 1} * {hop}, '+'); y <- matrix(0, {length}, {keys});"
+        f"for (k in 1:{keys}) {{ w <- Re(mvfft(mvfft(matrix(m[at, k], {size})), inverse = TRUE)) / {size};"
+        f"for (i in 1:{size}) {{ to <- at[i, ]; y[to, k] <- y[to, k] + w[i, ] }} }};"
+    )
+    return _peers({"GNU Octave": octave, "R": r}, samples, np.zeros(0))
+
+
 def _peers(calls: Mapping[str, str], x: Samples, h: Samples) -> dict[str, Callable[[], Answer | Timed]]:
     found: dict[str, Callable[[], Answer | Timed]] = {}
     for name, call in calls.items():
