@@ -179,6 +179,29 @@ def test_layout(
         assert 1 <= chosen.shares.amplification <= batch.WORTH
 
 
+@pytest.mark.parametrize("statistics", [True, False])
+def test_segments_are_sliced_where_their_longest_is_known(
+    spark: SparkSession, tmp_path: Path, statistics: bool
+) -> None:
+    samples = hp.from_arrow(readings(), key="sensor", time="time").signal("value").sample(PERIOD)
+    samples.to_parquet(tmp_path / "all.parquet", shape="segments")
+    segments = pq.read_table(tmp_path / "all.parquet").sort_by("time")
+    write(segments, tmp_path / "lake" / "rows.parquet", row_group_size=20, write_statistics=statistics)
+    longest = int(pa.compute.max(pa.compute.list_value_length(segments["values"])).as_py()) * PERIOD
+    how: dict[str, Any] = {"key": "sensor", "time": "time", "period": PERIOD}
+    asked = hp.read.segments(tmp_path / "lake", longest=longest, **how).fir([0.5, 0.3, 0.2])
+    ready = batch.ready(asked.node)
+    chosen = batch.choose(ready, batch.Wish("slices", 5), 2, 2, lake.measure_here)
+    assert chosen.shares is not None
+    assert len(chosen.shares.shares) == 5
+    wanted = answer(samples.fir([0.5, 0.3, 0.2]).to_arrow())
+    assert answer(asked.to_spark(spark, plan="slices", slices=5).toArrow()) == wanted
+    unknown = hp.read.segments(tmp_path / "lake", **how).fir([0.5, 0.3, 0.2])
+    chosen = batch.choose(batch.ready(unknown.node), batch.Wish(), 2, 2, lake.measure_here)
+    assert (chosen.name, "say it with longest=" in chosen.why[0]) == ("shards", True)
+    assert answer(unknown.to_spark(spark, shards=2).toArrow()) == wanted
+
+
 def test_slices_can_be_forced_on_any_layout(spark: SparkSession, tmp_path: Path, wanted: list[tuple[Any, ...]]) -> None:
     for layout in (overlapping, shuffled, by_key):
         layout(readings(), tmp_path / layout.__name__)
