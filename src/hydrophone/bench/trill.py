@@ -16,7 +16,7 @@ from hydrophone.bench.peers import expert_numpy, outside, scipy_loop
 
 PATTERN = np.hanning(34)[1:-1]
 LOW, HIGH = 0.01, 1.99
-"""The paper's thresholds keep nothing at this size; these keep one sample of ten thousand."""
+"""The paper's thresholds keep nothing at this size; these keep a few of a hundred thousand samples."""
 
 
 def q1(quick: bool) -> Iterator[Case]:
