@@ -146,6 +146,14 @@ class KeyTable:
         self.dirty[:] = False
 
     def _row_slots(self, rows: KeyRows, keys: Ints) -> Ints:
+        slot, at, size = np.empty(len(keys), np.int64), 0, _FIRST_ROWS
+        while at < len(keys):
+            # The first rows often hold all new keys: then there is no need of room for as many keys as there are rows.
+            slot[at : at + size] = self._next_row_slots(rows, keys[at : at + size])
+            at, size = at + size, 4 * size
+        return slot
+
+    def _next_row_slots(self, rows: KeyRows, keys: Ints) -> Ints:
         slot = rows.known(keys)
         unknown = np.flatnonzero(slot < 0)
         if len(unknown):

@@ -6,27 +6,32 @@ import json
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.cases import ALL_CASES, Case, rows
+from tests.cases.table import assert_same
 from tests.laws.test_late import POLICIES, SOURCES, aside, disordered
 
 import hydrophone as hp
+from hydrophone.errors import StateVersionError
 from hydrophone.handles import Query
+from hydrophone.spark import partial
 from hydrophone.spark.exchange import labels
-from hydrophone.spark.pack import SINK, Chunk, Kind, by_content, key_columns
+from hydrophone.spark.pack import SINK, Chunk, Kind, Seen, by_content, key_columns
 from hydrophone.spark.stateful import Shard, ShardPlan
 from hydrophone.spark.streaming import Plan
 from hydrophone.spark.wire import unpacked
-from hydrophone.time import MAX_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME
 
 
 class Rehearsal:
     """A streaming query in this process: the same packers, shards and state as on Spark."""
 
-    def __init__(self, query: Query, shards: int, late: hp.late.Late, seed: int = 0) -> None:
+    def __init__(self, query: Query, shards: int, late: hp.late.Late, seed: int = 0, *, combine: bool = False) -> None:
+        self.combine, self.marks, self.cells = combine, dict[int, int](), 0
         self.plan = Plan.of(query.node, late)
         self.stages: list[ShardPlan] = self.plan.shards(shards, late, "rows")
         self.labels = labels(shards)
@@ -43,13 +48,13 @@ class Rehearsal:
         chunks: list[Chunk] = []
         for number, feed in enumerate(self.plan.feeds):
             packer = self.plan.packer(feed, len(self.labels))
-            largest: dict[str, int] = {}
+            seen = Seen(self.marks.get(number, MIN_TIME) if self.combine else None)
             batches = []
             for piece, table in enumerate(_pieces(rows.get(number), self.rng)):
-                batches += packer.pack("", piece, table, largest)
+                batches += packer.pack("", piece, table, seen)
             if marks is not None:
-                largest = {"": marks[number]}
-            batches += packer.marks(largest)
+                seen.largest = {"": marks[number]}
+            batches += packer.marks(seen)
             if clock is not None:
                 # Spark's clock has microseconds; here they stand for nanoseconds.
                 told = packer.clock([pa.RecordBatch.from_pydict({"timestamp": pa.array([clock], pa.timestamp("us"))})])
@@ -57,12 +62,15 @@ class Rehearsal:
                     b.set_column(6, "data", pa.array([str(clock).encode()] * len(b), pa.binary())) for b in told
                 ]
             chunks += [Chunk(*r.values()) for b in batches for r in b.to_pylist()]
+        self.cells += sum(c.kind == Kind.CELLS for c in chunks)
         for stage in self.stages:
             chunks = self._stage(stage, chunks)
         assert {c.stage for c in chunks} <= {SINK}
         self.results += [unpacked(c.data) for c in chunks if c.kind == Kind.RESULT]
         self.late += [unpacked(c.data) for c in chunks if c.kind == Kind.LATE]
-        return [json.loads(c.data) for c in chunks if c.kind == Kind.METRICS]
+        metrics = [json.loads(c.data) for c in chunks if c.kind == Kind.METRICS]
+        self.marks |= {int(n): mark for m in metrics for n, mark in m["marks"].items()}
+        return metrics
 
     def _stage(self, stage: ShardPlan, chunks: list[Chunk]) -> list[Chunk]:
         out = [c for c in chunks if c.stage != stage.stage]
@@ -115,6 +123,141 @@ def test_every_case(case: Case) -> None:
     stream.run({}, dict.fromkeys(range(len(tables)), MAX_TIME))
     answer = pa.concat_tables(stream.results) if stream.results else query.to_arrow().slice(0, 0)
     case.check(answer)
+
+
+# --- rows merged before the exchange ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of any size are merged, however little is gained."""
+    monkeypatch.setattr(partial, "LEAST", 0)
+    monkeypatch.setattr(partial, "WORTH", 1)
+
+
+def energy(column: str) -> Any:
+    """An aggregate of a user's own, which windows that overlap take away again."""
+    return hp.aggregate(
+        column,
+        create=np.zeros,
+        add=lambda s, v: s + v**2,
+        remove=lambda s, v: s - v**2,
+        merge=np.add,
+        result=np.asarray,
+    )
+
+
+def merged_queries(source: hp.Stream) -> dict[str, hp.Stream]:
+    """Queries whose rows tasks can merge; values are quarters, so that sums are exact in any order."""
+    every = {
+        "n": hp.count(),
+        "there": hp.count("v"),
+        "total": hp.sum("v"),
+        "level": hp.mean("v"),
+        "low": hp.min("v"),
+        "high": hp.max("v"),
+        "spread": hp.std("v"),
+        "energy": energy("v"),
+    }
+    large = source.where(hp.col("v") > -5)
+    return {
+        "tumble": source.tumble(300, offset=7).agg(**every),
+        "sliding": source.sliding(500, every=200, offset=-3).agg(**every),
+        "filtered": large.key_by("s").tumble(300).agg(**every),
+        "computed key": source.with_columns(g=hp.col("k") % 2).key_by("g").tumble(300).agg(n=hp.count()),
+        "no key": source.key_by().sliding(600, every=300).agg(n=hp.count(), high=hp.max("v")),
+        "union": hp.union(source, large).tumble(300).agg(**every),
+        "key named as a part": source.key_by(p0="s").tumble(300).agg(**every),
+        "stages": source.tumble(300).agg(n=hp.count()).key_by().tumble(900).agg(n=hp.sum("n"), keys=hp.count()),
+    }
+
+
+def skewed(seed: int, count: int) -> pa.Table:
+    """Rows that come up to 400 late, with ties, nulls, negative times and a gap."""
+    rng = np.random.default_rng(seed)
+    time = np.sort(rng.integers(-3_000, 3_000, count)) // 5 * 5
+    time[time > 1_000] += 7_000
+    order = np.argsort(np.arange(count) + rng.uniform(0, count / 15, count))
+    columns = {
+        "k": rng.integers(0, 6, count),
+        "t": time,
+        "v": pa.array(rng.integers(-40, 40, count) / 4, mask=rng.random(count) < 0.1),
+        "s": np.array(["x", "y", "z"])[rng.integers(0, 3, count)],
+    }
+    return pa.table(columns).take(pa.array(order))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("action", ["side", "adjust"])
+@pytest.mark.parametrize("name", merged_queries(hp.from_arrow(skewed(0, 9), key="k", time="t")))
+def test_merged_rows_give_the_answer_of_rows(name: str, action: str, tmp_path: Path) -> None:
+    """The delay is too short, so that many rows are late: the same ones as in the local engine, and as often."""
+    late = hp.late.side(str(tmp_path)) if action == "side" else hp.late.adjust()
+    rng = np.random.default_rng(len(name))
+    table = skewed(5, 400)
+    query = merged_queries(hp.from_arrow(table, key="k", time="t", progress=hp.delayed(60)))[name]
+    stream, plain = (Rehearsal(query, 3, late, combine=combine) for combine in (True, False))
+    counted = []
+    for piece in np.split(np.arange(400), np.sort(rng.integers(0, 400, 12))):
+        given = {0: table.take(pa.array(piece))}
+        both = stream.run(given), plain.run(given)
+        counted.append([summed_metrics(m) for m in both])
+    for s in (stream, plain):
+        s.run({}, {0: MAX_TIME})
+    assert stream.cells
+    assert not plain.cells
+    assert all(a == b for a, b in counted)
+    assert sum(late for (*_, late, _, _), _ in counted) > 10
+    found, wanted = (sorted(rows(pa.concat_tables(s.results)), key=str) for s in (stream, plain))
+    assert_same(found, wanted, 1e-12)
+    assert sorted(map(str, (r for t in stream.late for r in rows(t)))) == sorted(
+        map(str, (r for t in plain.late for r in rows(t)))
+    )
+
+
+def summed_metrics(shards: list[dict]) -> tuple[object, ...]:
+    total = [sum(m[name] for m in shards) for name in ("rows", "results", "keys")]
+    late = [sum(m["late"].get("0", 0) for m in shards), sum(m["rows_of"].get("0", 0) for m in shards)]
+    return *total, *late, sorted({m["marks"]["0"] for m in shards if m["marks"]})
+
+
+def test_where_little_is_gained_rows_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "LEAST", 10)
+    monkeypatch.setattr(partial, "_skip", {})
+    for size, cells in ((1, 0), (3_000, 1)):
+        query = (
+            hp.from_arrow(skewed(1, 400), key="k", time="t", progress=hp.delayed(500)).tumble(size).agg(n=hp.count())
+        )
+        stream = Rehearsal(query, 1, hp.late.error(), combine=True)
+        stream.run({0: skewed(1, 400)})
+        assert (stream.cells > 0) == bool(cells)
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_mark_that_tasks_do_not_know_is_no_guess() -> None:
+    """Rows merged from before the mark on would be late rows that nobody has counted."""
+    query = _readings().tumble(100).agg(n=hp.count())
+    stream = Rehearsal(query, 2, hp.late.side(), combine=True)
+    stream.run({0: READINGS})
+    stream.marks[0] -= 1
+    with pytest.raises(StateVersionError, match="the mark is 970 already"):
+        stream.run({0: READINGS})
+
+
+@pytest.mark.parametrize(
+    ("why", "query"),
+    {
+        "progress is per key": lambda: _readings(progress=hp.delayed(20, per_key=10)).tumble(100).agg(n=hp.count()),
+        "middle cannot be merged": lambda: _readings().tumble(100).agg(n=hp.count(), middle=hp.quantile("v", 0.5)),
+        "other operators read": lambda: (lambda s: hp.union(s.tumble(9).agg(v=hp.mean("v")), s.alter(1)))(_readings()),
+        "tasks merge": lambda: (
+            hp.union(_readings(), _readings().where(hp.col("v") > 1)).sliding(9, every=3).agg(n=hp.count())
+        ),
+    }.items(),
+)
+def test_explain_says_what_tasks_merge(why: str, query: Any) -> None:
+    assert f"in a stream: {query().node.topological()[-1].name()}" in query().explain("spark") or "other" in why
+    assert why in query().explain("spark")
 
 
 READINGS = pa.table({"k": ["a", "b", "a", "b"] * 25, "t": np.arange(100) * 10, "v": np.arange(100.0)})

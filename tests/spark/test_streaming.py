@@ -116,6 +116,32 @@ def test_equals_the_local_answer(spark: SparkSession, tmp_path: Path, names: tup
     assert len(running) == 2
 
 
+def test_tasks_merge_rows_that_are_in_time(spark: SparkSession, tmp_path: Path) -> None:
+    """The driver's mark reaches the tasks: rows at or after it travel as counts, late ones as rows; the checkpoint goes on without."""
+    rng = np.random.default_rng(2)
+    times = [np.sort(rng.integers(0, 1_000, 9_000)) + 1_000 * n - 1_500 for n in range(4)]
+    times[2][:100] -= 3_000
+    tables = [pa.table({"k": rng.integers(0, 9, len(t)), "t": t, "v": rng.integers(0, 99, len(t))}) for t in times]
+    arrive(tmp_path / "in", tables[:1])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed(0))
+    query = source.tumble(100).agg(n=hp.count(), v=hp.sum("v"))
+    merged, late, answers = [], [], []
+    for n, combine in enumerate((True, False)):
+        arrive(tmp_path / "in", tables[1:3] if not n else tables[3:], 1 + 2 * n)
+        home = tmp_path / "out"
+        where = {"to": hp.write.parquet(str(home)), "checkpoint": str(tmp_path / "checkpoint")}
+        running = query.start(spark, **where, files_per_batch=1, trigger="available", shards=2, combine=combine)
+        running.wait()
+        merged += [p["merged"] for p in running.progress]
+        late += [p["late"].get(0, 0) for p in running.progress]
+        answers = rows(result(home))
+    assert merged == [9_000, 9_000, 8_900, 0]
+    assert late == [0, 0, 100, 0]
+    plain = hp.from_arrow(pa.concat_tables([tables[0], tables[1], tables[2].slice(100), tables[3]]), key="k", time="t")
+    local = plain.tumble(100).agg(n=hp.count(), v=hp.sum("v")).to_arrow()
+    assert_same(answers, [r for r in rows(local) if r[1] < max(map(np.max, times)) // 100 * 100], 0)
+
+
 # --- lulls, and from history to live ------------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PERIOD = 1_000_000
 TAPS = np.hanning(34)[1:-1] / 16
 WARM = 5
-_CONF = {
+CONF = {
     # A query that waits for its turn looks for files; a hundred times a second, it would cost the other one.
     "spark.sql.streaming.pollingDelay": "200ms",
     # The peer's default store holds all state in Java's memory; in the one gigabyte that Spark takes by itself, collecting
@@ -119,24 +119,34 @@ Times = list[tuple[float, float]]
 def run(
     starts: Mapping[str, Callable[[Path], Way]], rows: int, keys: int, batches: int
 ) -> dict[str, tuple[Times, Answer]]:
-    """All ways in turn, micro-batch by micro-batch: the times after the warm-up, and the answers."""
+    """All ways in turn: the times after the warm-up, and the answers."""
+    end = batches * (rows // keys) * PERIOD
+    return in_turn(starts, lambda batch: table(rows, keys, batch, batches), batches, lambda home: answer(home, end))
+
+
+def in_turn(
+    starts: Mapping[str, Callable[[Path], Way]],
+    arriving: Callable[[int], pa.Table],
+    batches: int,
+    answer: Callable[[Path], Answer],
+) -> dict[str, tuple[Times, Answer]]:
+    """All ways in turn, micro-batch by micro-batch and one more for progress: the times after the warm-up, and the answers."""
     with tempfile.TemporaryDirectory() as folder:
         for name in starts:
             # The schema of a source is read from a file that is there: one without rows, which moves nothing.
-            draft = drafted(Path(folder) / name / "in", table(rows, keys, 0, batches).slice(0, 0), 999)
+            draft = drafted(Path(folder) / name / "in", arriving(0).slice(0, 0), 999)
             draft.rename(draft.with_name("part-999.parquet"))
         ways = {name: start(Path(folder) / name) for name, start in starts.items()}
         times: dict[str, Times] = {name: [] for name in ways}
         for way in ways.values():
             way.query.processAllAvailable()
         for batch in range(batches + 1):
-            arriving = table(rows, keys, batch, batches)
+            rows = arriving(batch)
             for name, way in ways.items():
-                times[name].append(way.take(arriving, batch + 1))
+                times[name].append(way.take(rows, batch + 1))
         for way in ways.values():
             way.query.stop()
-        end = batches * (rows // keys) * PERIOD
-        return {name: (times[name][WARM:batches], answer(way.home, end)) for name, way in ways.items()}
+        return {name: (times[name][WARM:batches], answer(way.home)) for name, way in ways.items()}
 
 
 def answer(home: Path, end: int) -> Answer:
@@ -150,7 +160,7 @@ def cases(quick: bool) -> Iterator[Turns]:
     """The same turns as `main` takes: by Spark's clock, micro-batch by micro-batch, after the warm-up."""
     from hydrophone.spark.session import session
 
-    spark = session("hydrophone-bench", conf=_CONF)
+    spark = session("hydrophone-bench", conf=CONF)
     shards = os.cpu_count() or 1
     starts = {
         "ours": lambda home: ours(spark, home, shards),
@@ -178,7 +188,7 @@ def main() -> None:
     parser.add_argument("--store", choices=["HDFSBacked", "RocksDB"], default="HDFSBacked", help="of the peer")
     parser.add_argument("--skip", nargs="*", default=[], help="ways to leave out")
     options = parser.parse_args()
-    spark = session("hydrophone-bench", conf=_CONF)
+    spark = session("hydrophone-bench", conf=CONF)
     starts: dict[str, Callable[[Path], Way]] = {
         "hydrophone": lambda home: ours(spark, home, options.shards),
         "applyInPandasWithState": lambda home: peer(spark, home, options.shards, options.store),

@@ -192,6 +192,7 @@ class Query:
         trigger: str | None = None,
         shape: str = "rows",
         unmarked: int | None = UNMARKED_LIMIT,
+        combine: bool = True,
     ) -> RunningQuery:
         """Run as a stream on Spark: new rows are taken as they arrive, and results follow the progress that the sources promise.
 
@@ -220,6 +221,10 @@ class Query:
         unmarked : int, optional
             Rows that a source may send since the start without any mark (such as a column of punctuation that is always null),
             while an operator waits for it; then the query ends with an error. It is reported before. None: no limit.
+        combine : bool
+            Whether tasks may merge rows into partial aggregates before the exchange, where they are in time and that makes them few;
+            ``explain("spark")`` says of which operators. It changes no answer but for the last digits of floats, and may
+            change from start to start.
         """
         from hydrophone.spark import streaming
 
@@ -237,6 +242,7 @@ class Query:
             trigger=trigger,
             shape=emit.check_shape(self.node.type, shape),
             unmarked=unmarked,
+            combine=combine,
         )
 
 

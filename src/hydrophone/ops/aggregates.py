@@ -250,17 +250,24 @@ class PaneKernel(Aggregating):
         assert isinstance(batch, Events)
         if not len(batch):
             return ()
-        cells = self._merged(batch.slot, batch.start, self.parts(batch))
+        if self.picks:
+            self.pick_rows(batch, self._pane_of(batch.start))
+        self.absorb(self.cells(batch), len(batch) if self.picks else 0)
+        return ()
+
+    def cells(self, batch: Events) -> Events:
+        """The parts of a batch, one row per slot and pane: all that is kept of it but for picks, so that it can be made elsewhere."""
+        return self._merged(batch.slot, batch.start, self.parts(batch))
+
+    def absorb(self, cells: Events, picked: int = 0) -> None:
+        """Hold cells, and merge them with others once there are enough; `picked` rows are held beside them."""
         if self._settled is None:
             self._settled = sum(len(part) for part in self.open.parts)
         self.open.add(cells)
-        if self.picks:
-            self.pick_rows(batch, self._pane_of(batch.start))
         self._added += 1
-        self._fresh += len(batch) if self.picks else len(cells)
+        self._fresh += picked or len(cells)
         if self._added >= self.MANY or self.CROWD * self._fresh >= self._settled:
             self._compact()
-        return ()
 
     def compact(self) -> None:
         """Merge what came since the last time."""

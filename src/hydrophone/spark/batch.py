@@ -36,6 +36,7 @@ from hydrophone.spark.combine import combine
 from hydrophone.spark.data import SparkData, check_grid, held_schema, spark_schema
 from hydrophone.spark.exchange import PACKED
 from hydrophone.spark.lake import Lake, Measure
+from hydrophone.spark.partial import describe as merging
 from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, prune, scan_of
 from hydrophone.spark.shards import Feed, PackFiles, PackRows, PackTable, RunAndPack, RunLast, without_sources
 from hydrophone.spark.sinks import check_cells, flat
@@ -219,6 +220,7 @@ def explain(root: Node, spark: SparkSession | None = None) -> str:
         lines.append(f"  {source.data.identity}: reads {', '.join(columns(source.layout))}")
         if isinstance(source.data, ParquetData) and (condition := scan_of(root, source).condition) is not None:
             lines.append(f"    where {condition}")
+    lines += [f"  in a stream: {line}" for line in merging(stages(root))]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -32,6 +32,7 @@ from hydrophone.plan.source import Port
 from hydrophone.progress import Policy, largest_times, without_key
 from hydrophone.runs import order_by_slot
 from hydrophone.spark.data import as_planned
+from hydrophone.spark.partial import Partial, known_mark
 from hydrophone.spark.shards import gathered
 from hydrophone.spark.wire import packed
 
@@ -56,6 +57,8 @@ class Kind(IntEnum):
     WRITTEN = 5
     CLOCK = 6
     JOINT = 7
+    CELLS = 8
+    TAKEN = 9
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,28 @@ def portions(table: pa.Table) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class Target:
-    """A port that a source feeds, and the row operators between them."""
+    """A port that a source feeds, the row operators between them, and how tasks may merge rows for it."""
 
     stage: int
     port: int
     prefix: Node
+    partial: Partial | None = None
+
+
+@dataclass
+class Seen:
+    """What a task has seen of a source.
+
+    Attributes
+    ----------
+    mark : that of the source when the micro-batch began; None where the task does not know it
+    largest : the largest time of every identity, before any filter
+    taken : by target the rows that were merged
+    """
+
+    mark: int | None = None
+    largest: dict[str, int] = field(default_factory=dict)
+    taken: dict[Target, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,7 +144,11 @@ class Packer:
     """Packs the rows of one source per shard; runs in Spark tasks, before the exchange.
 
     Rows travel as they came. The row operators run in the shard, because only there it is known which rows are late, and
-    late rows are kept as they came.
+    late rows are kept as they came. Rows that are known to be in time may be merged here (see `partial`).
+
+    Attributes
+    ----------
+    told : the id of the query and the number of the source, by which a task learns the mark of the source; None: rows all travel
     """
 
     schema: pa.Schema
@@ -133,6 +157,12 @@ class Packer:
     targets: tuple[Target, ...]
     labels: tuple[int, ...]
     key: tuple[str, ...] = ()
+    told: tuple[str, int] | None = None
+
+    def seen(self) -> Seen:
+        """A task begins."""
+        merges = self.told is not None and any(t.partial for t in self.targets)
+        return Seen(known_mark(*self.told) if merges and self.told else None)
 
     def files(self, root: str) -> FilePacker:
         """For tasks whose input rows are paths of files under `root`."""
@@ -140,26 +170,49 @@ class Packer:
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For tasks whose input rows are the source's own. They have no order that would be the same on replay: the shard sorts them."""
-        largest: dict[str, int] = {}
+        seen = self.seen()
         for number, table in enumerate(gathered(iter(batches))):
-            yield from self.pack("", number, as_planned(table, self.schema), largest)
-        yield from self.marks(largest)
+            yield from self.pack("", number, as_planned(table, self.schema), seen)
+        yield from self.marks(seen)
 
-    def pack(self, origin: str, number: int, table: pa.Table, largest: dict[str, int]) -> Iterator[pa.RecordBatch]:
-        """Chunks of some rows; `largest` takes the largest time of every identity, before any filter."""
+    def pack(self, origin: str, number: int, table: pa.Table, seen: Seen) -> Iterator[pa.RecordBatch]:
+        """Chunks of some rows."""
         for who, time in largest_times(table, self.time, self.policy, self.key).items():
-            largest[who] = max(time, largest.get(who, time))
+            seen.largest[who] = max(time, seen.largest.get(who, time))
         for target in self.targets:
-            shard = self._shard(target, table)
-            for chunk in by_shard(table, shard, self.labels, target.stage, target.port, origin, number):
+            rest = table
+            if target.partial is not None and seen.mark is not None:
+                rest, cells = self._merged(target, target.partial, table, seen)
+                if cells is not None and len(cells[0]):
+                    for chunk in by_shard(*cells, self.labels, target.stage, target.port, origin, number):
+                        yield to_record_batch([replace(chunk, kind=Kind.CELLS)])
+            shard = self._shard(target, rest)
+            for chunk in by_shard(rest, shard, self.labels, target.stage, target.port, origin, number):
                 yield to_record_batch([chunk])
 
-    def marks(self, largest: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    def _merged(
+        self, target: Target, how: Partial, table: pa.Table, seen: Seen
+    ) -> tuple[pa.Table, tuple[pa.Table, Ints] | None]:
+        """The rows that travel, and what those that are surely in time were merged to, with the shard of each."""
+        early = instants(table[self.time], self.time) >= seen.mark
+        some = table if early.all() else table.filter(pa.array(early))
+        cells = how.merged(some, len(self.labels))
+        if cells is None:
+            return table, None
+        seen.taken[target] = seen.taken.get(target, 0) + len(some)
+        return table.slice(0, 0) if some is table else table.filter(pa.array(~early)), cells
+
+    def marks(self, seen: Seen) -> Iterator[pa.RecordBatch]:
         """What a task has seen, told to every shard."""
-        if largest:
-            data = json.dumps(largest).encode()
+        if seen.largest:
+            data = json.dumps(seen.largest).encode()
             at = [(t.stage, t.port) for t in self.targets]
             yield to_record_batch([Chunk(lab, s, p, Kind.MARK, "", 0, data) for lab in self.labels for s, p in at])
+        for target, rows in seen.taken.items():
+            # All shards learn from where on rows were merged; the rows are counted by the first.
+            for i, label in enumerate(self.labels):
+                said = json.dumps({"rows": 0 if i else rows, "from": seen.mark}).encode()
+                yield to_record_batch([Chunk(label, target.stage, target.port, Kind.TAKEN, "", 0, said)])
 
     def clock(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For tasks whose input rows are the times that Spark's clock has shown, one column: the latest is told to every shard."""
@@ -196,16 +249,16 @@ class FilePacker:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read and pack the files whose paths come in."""
-        largest: dict[str, int] = {}
+        seen = self.packer.seen()
         for batch in batches:
             for path, length in zip(batch["path"].to_pylist(), batch["length"].to_pylist(), strict=True):
                 # Spark writes a path as it is after the scheme: a # or % in it is part of a name.
                 name = "/" + path.partition(":")[2].lstrip("/")
                 number = 0
                 for table in self._tables(name, length):
-                    yield from self.packer.pack(path, number, table, largest)
+                    yield from self.packer.pack(path, number, table, seen)
                     number += len(table)
-        yield from self.packer.marks(largest)
+        yield from self.packer.marks(seen)
 
     def _tables(self, name: str, length: int) -> Iterator[pa.Table]:
         schema = self.packer.schema

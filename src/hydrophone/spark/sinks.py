@@ -19,6 +19,7 @@ from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.io.parquet import repeated
 from hydrophone.spark.data import held_schema, spark_schema, to_held
 from hydrophone.spark.pack import SINK, Chunk, Kind
+from hydrophone.spark.partial import Told
 from hydrophone.spark.wire import unpacked
 from hydrophone.time import MIN_TIME
 from hydrophone.write import Csv, Memory, Sink, Table
@@ -101,6 +102,7 @@ class Writer:
     query : the id that the checkpoint holds
     watch : what reports sources whose marks stand still
     unmarked : what ends a query whose source never sends a mark
+    told : what tells marks to the tasks of the next micro-batch; None: they merge nothing
     """
 
     to: Sink
@@ -110,6 +112,7 @@ class Writer:
     query: str
     watch: Watch
     unmarked: Unmarked
+    told: Told | None = None
 
     def __call__(self, chunks: DataFrame, batch: int) -> None:
         """Write results and late rows; warn of late rows and of sources that stand still."""
@@ -123,6 +126,8 @@ class Writer:
         for source, mark in marks.items():
             if mark == MIN_TIME:
                 self.unmarked.see(source, rows_of.get(source, 0))
+        if self.told is not None:
+            self.told.tell(chunks.sparkSession, batch, (shard["marks"] for shard in told))
 
     def _by_tasks(self, chunks: DataFrame, batch: int, drafts: Drafts) -> list[Metrics]:
         """One job: the tasks that run the shards have written files, which are moved into place."""
@@ -305,7 +310,7 @@ def prepare_table(spark: SparkSession, outlets: Iterable[Outlet], form: str | No
 
 OBSERVED = "hydrophone"
 """The name of our metrics in the progress that Spark reports of a query."""
-_SUMS = ("rows", "results", "keys", "state_bytes", "shed")
+_SUMS = ("rows", "merged", "results", "keys", "state_bytes", "shed")
 
 
 def observed(chunks: DataFrame, sources: int, stages: int) -> DataFrame:
@@ -333,10 +338,10 @@ def reported(batch: int, found: Mapping[str, int | None], took: float) -> Metric
 
     Examples
     --------
-    >>> found = {"rows": 9, "results": 4, "keys": 2, "state_bytes": 100, "shed": 0, "passed": 60, "mark_us": 1500}
+    >>> found = {"rows": 9, "merged": 0, "results": 4, "keys": 2, "state_bytes": 100, "shed": 0, "passed": 60, "mark_us": 1500}
     >>> reported(3, found | {"late_0": 0, "mark_0": 70}, took=1.5)  # doctest: +NORMALIZE_WHITESPACE
-    {'batch': 3, 'rows': 9, 'results': 4, 'keys': 2, 'state_bytes': 100, 'shed': 0, 'rows_per_second': 6.0, 'late': {},
-     'marks': {0: 70}, 'passed': 60, 'mark_ms': 1.5}
+    {'batch': 3, 'rows': 9, 'merged': 0, 'results': 4, 'keys': 2, 'state_bytes': 100, 'shed': 0, 'rows_per_second': 6.0,
+     'late': {}, 'marks': {0: 70}, 'passed': 60, 'mark_ms': 1.5}
     """
     late, marks = (
         {int(name.removeprefix(kind)): value for name, value in found.items() if name.removeprefix(kind).isdigit()}

@@ -16,12 +16,14 @@ from hydrophone.batch import Progress
 from hydrophone.engine import emit
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.errors import StateVersionError
 from hydrophone.kernel import Joint
 from hydrophone.keys import spread
 from hydrophone.plan.node import Node
 from hydrophone.progress import Policy, Tracker
 from hydrophone.spark.exchange import labels
 from hydrophone.spark.pack import SCHEMA, SINK, Chunk, Kind, by_content, by_shard, portions
+from hydrophone.spark.partial import absorb
 from hydrophone.spark.shard_state import ShardState
 from hydrophone.spark.sinks import Drafts
 from hydrophone.spark.wire import packed, unpacked
@@ -68,6 +70,30 @@ class ShardPlan:
     shape: emit.Shape
 
 
+@dataclass(frozen=True)
+class Given:
+    """What came to a shard in a micro-batch, by port.
+
+    Attributes
+    ----------
+    rows : as they came
+    cells : partial aggregates of other rows, which tasks have merged
+    taken : how many rows tasks have merged
+    largest : the largest times by identity
+    clock : the latest time of the clock
+    """
+
+    rows: dict[int, pa.Table]
+    cells: dict[int, pa.Table]
+    taken: dict[int, int]
+    largest: dict[int, dict[str, int]]
+    clock: dict[int, int]
+
+    def arrived(self, port: int) -> int:
+        """How many rows came to a port."""
+        return self.taken.get(port, 0) + (len(self.rows[port]) if port in self.rows else 0)
+
+
 class Sieve(LateRows):
     """Sifts one micro-batch of one source and keeps late rows at hand."""
 
@@ -97,36 +123,40 @@ class Shard:
 
         Rows are late against the mark that held when the micro-batch began, so that its own order does not matter.
         """
-        rows, largest, clock = self._sorted(chunks)
+        given = self._sorted(chunks)
         out: list[Chunk] = []
         late: dict[int, int] = {}
-        for port in sorted(rows):
-            table = self._sifted(port, rows[port], out, late)
+        for port in sorted(given.cells):
+            absorb(self.pipeline, port, given.cells[port])
+        for port in sorted(given.rows):
+            table = self._sifted(port, given.rows[port], out, late)
             self.pipeline.rows(port, table)
-        for port, seen in largest.items():
+        for port, seen in given.largest.items():
             self.trackers[port].see(seen)
-        for port in clock.keys() - largest.keys():
-            self.trackers[port].tick(clock[port])
+        for port in given.clock.keys() - given.largest.keys():
+            self.trackers[port].tick(given.clock[port])
         begin = time.perf_counter()
         self.pipeline.advance([Progress(t.mark, self._joint(port)) for port, t in enumerate(self.trackers)])
         results = sum(self._emit(i, out) for i in range(len(self.plan.roots)))
         took = time.perf_counter() - begin
         self.pipeline.sweep()
         changed = self._changed()
-        arrived = {port: len(table) for port, table in rows.items()}
-        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(arrived, results, late, took)).encode()))
+        out.append(self._to_sink(Kind.METRICS, 0, json.dumps(self._metrics(given, results, late, took)).encode()))
         return out, changed
 
     # --- input ----------------------------------------------------------------------------------------------------------
 
-    def _sorted(self, chunks: Iterable[Chunk]) -> tuple[dict[int, pa.Table], dict[int, dict[str, int]], dict[int, int]]:
-        """The rows of every port in an order that is the same on replay, the largest times by identity, and the clock."""
-        parts: dict[int, list[Chunk]] = {}
+    def _sorted(self, chunks: Iterable[Chunk]) -> Given:
+        """What came, rows and cells in an order that is the same on replay."""
+        parts: dict[Kind, dict[int, list[Chunk]]] = {Kind.ROWS: {}, Kind.CELLS: {}}
+        taken: dict[int, int] = {}
         largest: dict[int, dict[str, int]] = {}
         clock: dict[int, int] = {}
         for chunk in chunks:
-            if chunk.kind == Kind.ROWS:
-                parts.setdefault(chunk.port, []).append(chunk)
+            if chunk.kind in parts:
+                parts[chunk.kind].setdefault(chunk.port, []).append(chunk)
+            elif chunk.kind == Kind.TAKEN:
+                taken[chunk.port] = taken.get(chunk.port, 0) + self._counted(chunk)
             elif chunk.kind == Kind.CLOCK:
                 clock[chunk.port] = max(int(chunk.data), clock.get(chunk.port, 0))
             elif chunk.kind == Kind.JOINT:
@@ -135,12 +165,23 @@ class Shard:
                 seen = largest.setdefault(chunk.port, {})
                 for who, time in json.loads(chunk.data).items():
                     seen[who] = max(time, seen.get(who, time))
-        rows = {}
-        for port, found in parts.items():
-            found.sort(key=lambda c: (c.origin, c.number))
-            table = pa.concat_tables([unpacked(c.data) for c in found])
-            rows[port] = table if self.plan.inlets[port].ordered else by_content(table)
-        return rows, largest, clock
+        rows, cells = ({p: self._table(p, found) for p, found in parts[kind].items()} for kind in parts)
+        return Given(rows, cells, taken, largest, clock)
+
+    def _table(self, port: int, chunks: list[Chunk]) -> pa.Table:
+        chunks.sort(key=lambda c: (c.origin, c.number))
+        table = pa.concat_tables([unpacked(c.data) for c in chunks])
+        return table if self.plan.inlets[port].ordered else by_content(table)
+
+    def _counted(self, chunk: Chunk) -> int:
+        """The rows that a task has merged; none of them may have been late."""
+        said = json.loads(chunk.data)
+        if said["from"] < self.trackers[chunk.port].mark:
+            raise StateVersionError(
+                f"start: a task has merged rows from {said['from']} on, and the mark is {self.trackers[chunk.port].mark} already",
+                hint="this is a fault of ours; start(combine=False) goes on without merging",
+            )
+        return int(said["rows"])
 
     def _sifted(self, port: int, table: pa.Table, out: list[Chunk], late: dict[int, int]) -> pa.Table:
         inlet = self.plan.inlets[port]
@@ -197,14 +238,15 @@ class Shard:
     def _to_sink(self, kind: Kind, source: int, data: bytes) -> Chunk:
         return Chunk(self.label, SINK, source, kind, "", 0, data)
 
-    def _metrics(self, arrived: dict[int, int], results: int, late: dict[int, int], took: float) -> dict[str, Any]:
+    def _metrics(self, given: Given, results: int, late: dict[int, int], took: float) -> dict[str, Any]:
         sources = {p: i.source for p, i in enumerate(self.plan.inlets) if i.source is not None}
         last = {} if self.plan.outlets else {"passed": self.pipeline.marks[self.plan.roots[0]]}
         return {
             "stage": self.plan.stage,
             "shard": self.number,
-            "rows": sum(n for port, n in arrived.items() if port in sources),
-            "rows_of": {str(s): arrived.get(p, 0) for p, s in sources.items()},
+            "rows": sum(given.arrived(p) for p in sources),
+            "rows_of": {str(s): given.arrived(p) for p, s in sources.items()},
+            "merged": sum(given.taken.get(p, 0) for p in sources),
             "results": results,
             "late": {str(s): n for s, n in late.items()},
             "keys": sum(t.live for t in self.pipeline.scopes.values()),

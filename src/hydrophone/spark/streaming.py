@@ -30,6 +30,7 @@ from hydrophone.spark.data import SparkData, check_grid
 from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
+from hydrophone.spark.partial import Partial, Told, partial_of
 from hydrophone.spark.scan import columns, prune
 from hydrophone.spark.sinks import (
     OBSERVED,
@@ -114,7 +115,7 @@ class RunningQuery:
     def progress(self) -> list[Metrics]:
         """What the latest micro-batches did, oldest first.
 
-        Each is a dict: ``batch`` (its number), ``rows`` taken, ``results`` given, ``late`` rows by source, ``keys`` and
+        Each is a dict: ``batch`` (its number), ``rows`` taken, how many of them were ``merged`` before the exchange, ``results`` given, ``late`` rows by source, ``keys`` and
         ``state_bytes`` held, ``shed``: rows that joins have forgotten since the query began to keep to their limits,
         ``rows_per_second``, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and
         ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources are
@@ -174,6 +175,7 @@ def start(
     trigger: str | None,
     shape: emit.Shape,
     unmarked: int | None,
+    combine: bool,
 ) -> RunningQuery:
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
     check_session(spark, "start")
@@ -197,9 +199,10 @@ def start(
     drafts = Drafts.of(spark, outlets, note["id"])
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
     named = [(f.source.data.identity, waiting_for(root, f.source)) for f in query.feeds]
-    writer = Writer(to, result, outlets, drafts, note["id"], Watch(named), Unmarked(named, unmarked))
+    told = Told(note["id"]) if combine and not is_remote(spark) else None
+    writer = Writer(to, result, outlets, drafts, note["id"], Watch(named), Unmarked(named, unmarked), told)
     with _settings(spark, settings_of(spark, checkpoint, note["shards"])):
-        packers = [(f, query.packer(f, note["shards"])) for f in query.feeds]
+        packers = [(f, query.packer(f, note["shards"], told and told.query)) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
         frames += [_ticking(spark, packer) for _, packer in packers if packer.policy.lull is not None]
         chunks = reduce(lambda a, b: a.union(b), frames)
@@ -254,17 +257,17 @@ class Plan:
         found = dict.fromkeys(i.source for stage in cut for i in stage.inputs if i.source is not None)
         return cls(cut, tuple(Feed.of(s, originals, late) for s in found))
 
-    def packer(self, feed: Feed, shards: int) -> Packer:
-        """What packs the rows of a source."""
+    def packer(self, feed: Feed, shards: int, query: str | None = None) -> Packer:
+        """What packs the rows of a source; with the id of a query, tasks may learn of marks and merge."""
         assert feed.source.progress is not None
         targets = tuple(
-            Target(s, p, given.prefix)
+            Target(s, p, given.prefix, found if isinstance(found := partial_of(stage, p), Partial) else None)
             for s, stage in enumerate(self.stages)
             for p, given in enumerate(stage.inputs)
             if given.source == feed.source
         )
-        layout = feed.source.layout
-        return Packer(feed.schema, layout.time, feed.source.progress, targets, labels(shards), layout.key)
+        layout, told = feed.source.layout, None if query is None else (query, self.feeds.index(feed))
+        return Packer(feed.schema, layout.time, feed.source.progress, targets, labels(shards), layout.key, told)
 
     def shards(self, shards: int, late: late.Late, shape: emit.Shape) -> list[ShardPlan]:
         """What a shard of every stage runs.

@@ -1,0 +1,177 @@
+"""Two-level aggregation in a stream: tasks send the panes of aggregates through the exchange, not rows that are surely in time.
+
+Which rows are late is decided in the shards, which know the mark that held when the micro-batch began, and late rows are wanted as
+they came. But the driver knows that mark too: shards report it with every micro-batch. It goes to the tasks of the next one as
+a property of their job, and a task merges the rows that start at or after it. Rows before it travel as they came, and so do
+all of them where a task is told nothing: in the first micro-batch after a restart, and through Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hydrophone.batch import Events, Ints
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.keys import KeyTable, spread
+from hydrophone.ops.aggregates import PaneKernel, Tumble
+from hydrophone.ops.picks import Pick
+from hydrophone.ops.sets import Union
+from hydrophone.ops.sliding import Sliding
+from hydrophone.plan.lower import Stage
+from hydrophone.plan.node import Node
+from hydrophone.plan.source import Port
+from hydrophone.time import MIN_TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST = 4_096
+"""Rows below which a table travels as it is: there is nothing to be gained."""
+WORTH = 0.25
+"""The share of rows that may be left for merging to be worth its time."""
+TRY = 16
+"""Tables between two tries, where it was not."""
+
+_BATCH = "streaming.sql.batchId"  # Spark's own name for the number of the micro-batch
+_skip: dict[tuple[str, int], int] = {}
+"""Of this process, by aggregate and number of shards: the tables that will travel without a try."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What a task does to rows of one port: row operators, then the panes of the aggregate above them."""
+
+    prefix: Node
+    panes: Tumble | Sliding
+
+    def merged(self, table: pa.Table, shards: int) -> tuple[pa.Table, Ints] | None:
+        """One row per key and pane, and the shard of each; None where that would hardly be fewer rows."""
+        who = self.panes.digest, shards
+        if len(table) < LEAST or _skip.get(who, 0):
+            _skip[who] = max(_skip.get(who, 0) - 1, 0)
+            return None
+        pipeline, kernel = Pipeline([self.prefix]), self.panes.kernel(self.prefix.type)
+        assert isinstance(kernel, PaneKernel)
+        pipeline.rows(0, table)
+        keys = pipeline.keys(self.prefix)
+        found = [kernel.cells(b) for b in pipeline.drain() if isinstance(b, Events)]
+        if sum(map(len, found)) > WORTH * len(table):
+            _skip[who] = TRY
+            return None
+        if not found:
+            return pa.table({}), np.zeros(0, np.int64)
+        cells = Events.concat(found)
+        return _to_table(cells, keys), spread(keys.columns(cells.slot), shards, len(cells))
+
+
+def partial_of(stage: Stage, port: int) -> Partial | str | None:
+    """How tasks may merge the rows of a port; else why not, where an aggregate over windows of time reads it."""
+    given = stage.inputs[port]
+    if given.source is None:
+        return None
+    nodes = stage.root.topological()
+    node = next(n for n in nodes if isinstance(n, Port) and n.number == port)
+    above = _consumers(nodes, node)
+    if len(above) == 1 and isinstance(above[0], Union):
+        above = _consumers(nodes, above[0])
+    found = [n for n in above if isinstance(n, Tumble | Sliding)]
+    if not found:
+        return None
+    if len(above) > 1:
+        return f"{found[0].name()}: other operators read its rows too"
+    picks = [name for name, a in found[0].aggregates if isinstance(a, Pick)]
+    if picks:
+        return f"{found[0].name()}: {', '.join(picks)} cannot be merged from parts"
+    if given.source.progress is not None and given.source.progress.per_key is not None:
+        return f"{found[0].name()}: progress is per key, which only shards know"
+    panes = found[0].with_inputs([given.prefix])
+    assert isinstance(panes, Tumble | Sliding)
+    return Partial(given.prefix, panes)
+
+
+def describe(cut: list[Stage]) -> list[str]:
+    """For `explain`: what tasks merge in a stream, and what not and why."""
+    lines = []
+    for stage in cut:
+        for port in range(len(stage.inputs)):
+            found = partial_of(stage, port)
+            if isinstance(found, Partial):
+                lines.append(
+                    f"{found.panes.name()}({found.panes.describe()}): tasks merge rows that are in time before the exchange, "
+                    f"where at most {WORTH:.0%} are left"
+                )
+            elif found is not None:
+                lines.append(f"{found}, so rows travel")
+    return list(dict.fromkeys(lines))
+
+
+def _consumers(nodes: list[Node], below: Node) -> list[Node]:
+    return [n for n in nodes for i in n.inputs if i == below]
+
+
+# --- cells as tables --------------------------------------------------------------------------------------------------
+
+
+def _to_table(cells: Events, keys: KeyTable) -> pa.Table:
+    """Keys, starts in nanoseconds, parts."""
+    columns = [*keys.columns(cells.slot), pa.array(cells.start), *cells.columns.columns]
+    return pa.table(columns, names=[str(i) for i in range(len(columns))])
+
+
+def absorb(pipeline: Pipeline, port: int, table: pa.Table) -> None:
+    """Give cells of a port to the aggregate that merges them."""
+    node: Node = pipeline.ports[port]
+    while not isinstance(node, Tumble | Sliding):
+        node = pipeline.consumers[node][0][0]
+    kernel, keys = pipeline.kernels[node], pipeline.keys(node.inputs[0])
+    assert isinstance(kernel, PaneKernel)
+    at = len(node.inputs[0].type.key)
+    slot = keys.slots(table.columns[:at]) if at else keys.zeros(len(table))
+    parts = table.columns[at + 1 :]
+    named = pa.table(parts, names=[f"p{i}" for i in range(len(parts))])
+    kernel.absorb(Events(slot, table.column(at).to_numpy(), None, named))
+
+
+# --- the mark on its way to tasks -------------------------------------------------------------------------------------
+
+
+def _property(query: str) -> str:
+    return f"hydrophone.marks.{query}"
+
+
+@dataclass
+class Told:
+    """The driver's side: marks of sources after the last micro-batch."""
+
+    query: str
+    marks: dict[str, int] = field(default_factory=dict)
+
+    def tell(self, spark: SparkSession, batch: int, shards: Iterable[Mapping[str, int]]) -> None:
+        """Let the tasks of the next micro-batch know what shards say; called where Spark runs the stream, whose jobs inherit it."""
+        for marks in shards:
+            self.marks |= {source: max(mark, self.marks.get(source, mark)) for source, mark in marks.items()}
+        said = json.dumps({"after": batch, "marks": self.marks})
+        spark.sparkContext.setLocalProperty(_property(self.query), said)
+
+
+def known_mark(query: str, source: int) -> int | None:
+    """In a task: the mark of a source when this micro-batch began; None where that is not known."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    number = context.getLocalProperty(_BATCH) if context else None
+    if number is None:
+        return None
+    if int(number) == 0:
+        return MIN_TIME
+    said = json.loads(context.getLocalProperty(_property(query)) or "null")
+    if said is None or said["after"] != int(number) - 1:
+        return None
+    mark = said["marks"].get(str(source))
+    return None if mark is None else int(mark)
