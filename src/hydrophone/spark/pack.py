@@ -182,7 +182,7 @@ class Packer:
         for target in self.targets:
             rest = table
             if target.partial is not None and seen.mark is not None:
-                rest, cells = self._merged(target, target.partial, table, seen)
+                rest, cells = self._merged(target, target.partial, table, seen, seen.mark)
                 if cells is not None and len(cells[0]):
                     for chunk in by_shard(*cells, self.labels, target.stage, target.port, origin, number):
                         yield to_record_batch([replace(chunk, kind=Kind.CELLS)])
@@ -191,10 +191,10 @@ class Packer:
                 yield to_record_batch([chunk])
 
     def _merged(
-        self, target: Target, how: Partial, table: pa.Table, seen: Seen
+        self, target: Target, how: Partial, table: pa.Table, seen: Seen, mark: int
     ) -> tuple[pa.Table, tuple[pa.Table, Ints] | None]:
         """The rows that travel, and what those that are surely in time were merged to, with the shard of each."""
-        early = instants(table[self.time], self.time) >= seen.mark
+        early = instants(table[self.time], self.time) >= mark
         some = table if early.all() else table.filter(pa.array(early))
         cells = how.merged(some, len(self.labels))
         if cells is None:

@@ -165,8 +165,8 @@ def known_mark(query: str, source: int) -> int | None:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    number = context.getLocalProperty(_BATCH) if context else None
-    if number is None:
+    number = None if context is None else context.getLocalProperty(_BATCH)
+    if context is None or number is None:
         return None
     if int(number) == 0:
         return MIN_TIME

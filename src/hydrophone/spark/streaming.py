@@ -115,8 +115,8 @@ class RunningQuery:
     def progress(self) -> list[Metrics]:
         """What the latest micro-batches did, oldest first.
 
-        Each is a dict: ``batch`` (its number), ``rows`` taken, how many of them were ``merged`` before the exchange, ``results`` given, ``late`` rows by source, ``keys`` and
-        ``state_bytes`` held, ``shed``: rows that joins have forgotten since the query began to keep to their limits,
+        Each is a dict: ``batch`` (its number), ``rows`` taken, how many of them were ``merged`` before the exchange, ``results``
+        given, ``late`` rows by source, ``keys`` and ``state_bytes`` held, ``shed``: rows that joins have forgotten since the query began to keep to their limits,
         ``rows_per_second``, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and
         ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources are
         numbered as the query names them. Spark's own report has the same numbers (``observedMetrics``, under ``hydrophone``,
@@ -202,7 +202,7 @@ def start(
     told = Told(note["id"]) if combine and not is_remote(spark) else None
     writer = Writer(to, result, outlets, drafts, note["id"], Watch(named), Unmarked(named, unmarked), told)
     with _settings(spark, settings_of(spark, checkpoint, note["shards"])):
-        packers = [(f, query.packer(f, note["shards"], told and told.query)) for f in query.feeds]
+        packers = [(f, query.packer(f, note["shards"], None if told is None else told.query)) for f in query.feeds]
         frames = [_packed(spark, f, packer, files_per_batch) for f, packer in packers]
         frames += [_ticking(spark, packer) for _, packer in packers if packer.policy.lull is not None]
         chunks = reduce(lambda a, b: a.union(b), frames)
