@@ -1,9 +1,10 @@
 """Two-level aggregation in a stream: tasks send the panes of aggregates through the exchange, not rows that are surely in time.
 
 Which rows are late is decided in the shards, which know the mark that held when the micro-batch began, and late rows are wanted as
-they came. But the driver knows that mark too: shards report it with every micro-batch. It goes to the tasks of the next one as
-a property of their job, and a task merges the rows that start at or after it. Rows before it travel as they came, and so do
-all of them where a task is told nothing: in the first micro-batch after a restart, and through Spark Connect.
+they came. But the driver knows that mark too: shards report it with every micro-batch. It becomes a setting of the stream's own
+session, which Spark hands to the tasks of the next micro-batch, and a task merges the rows that start at or after it. Rows before
+it travel as they came, and so do all of them where a task is told nothing: in the first micro-batch after a restart, and through
+Spark Connect.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ def absorb(pipeline: Pipeline, port: int, table: pa.Table) -> None:
 # --- the mark on its way to tasks -------------------------------------------------------------------------------------
 
 
-def _property(query: str) -> str:
-    return f"hydrophone.marks.{query}"
+def _setting(query: str) -> str:
+    return f"spark.hydrophone.marks.{query}"
 
 
 @dataclass
@@ -153,11 +154,11 @@ class Told:
     marks: dict[str, int] = field(default_factory=dict)
 
     def tell(self, spark: SparkSession, batch: int, shards: Iterable[Mapping[str, int]]) -> None:
-        """Let the tasks of the next micro-batch know what shards say; called where Spark runs the stream, whose jobs inherit it."""
+        """Let the tasks of the next micro-batch know what shards say; `spark` is the stream's own session."""
         for marks in shards:
             self.marks |= {source: max(mark, self.marks.get(source, mark)) for source, mark in marks.items()}
         said = json.dumps({"after": batch, "marks": self.marks})
-        spark.sparkContext.setLocalProperty(_property(self.query), said)
+        spark.conf.set(_setting(self.query), said)
 
 
 def known_mark(query: str, source: int) -> int | None:
@@ -170,7 +171,7 @@ def known_mark(query: str, source: int) -> int | None:
         return None
     if int(number) == 0:
         return MIN_TIME
-    said = json.loads(context.getLocalProperty(_property(query)) or "null")
+    said = json.loads(context.getLocalProperty(_setting(query)) or "null")
     if said is None or said["after"] != int(number) - 1:
         return None
     mark = said["marks"].get(str(source))
