@@ -215,6 +215,24 @@ def test_merged_rows_give_the_answer_of_rows(name: str, action: str, tmp_path: P
     )
 
 
+@pytest.mark.usefixtures("eager")
+def test_rows_that_are_there_for_their_mark_alone_are_not_merged() -> None:
+    table = pa.table(
+        {
+            "k": pa.array([1, 1, None, 1, None], pa.int64()),
+            "t": pa.array([10, 30, None, 70, None], pa.int64()),
+            "m": pa.array([None, None, 50, None, 100], pa.int64()),
+        }
+    )
+    source = hp.from_arrow(table, key="k", time="t", progress=hp.punctuated("m"))
+    query = source.tumble(50).agg(n=hp.count())
+    stream = Rehearsal(query, 1, hp.late.error(), combine=True)
+    for rows_of_batch in (table.slice(0, 3), table.slice(3)):
+        stream.run({0: rows_of_batch})
+    assert stream.cells
+    assert sorted(rows(pa.concat_tables(stream.results))) == [(1, 0, 50, 2), (1, 50, 100, 1)]
+
+
 def summed_metrics(shards: list[dict]) -> tuple[object, ...]:
     total = [sum(m[name] for m in shards) for name in ("rows", "results", "keys")]
     late = [sum(m["late"].get("0", 0) for m in shards), sum(m["rows_of"].get("0", 0) for m in shards)]

@@ -194,7 +194,10 @@ class Packer:
         self, target: Target, how: Partial, table: pa.Table, seen: Seen, mark: int
     ) -> tuple[pa.Table, tuple[pa.Table, Ints] | None]:
         """The rows that travel, and what those that are surely in time were merged to, with the shard of each."""
-        early = instants(table[self.time], self.time) >= mark
+        time = table[self.time]
+        # Rows without a time are there for their mark alone, or for the shard to refuse.
+        early = pc.is_valid(time).to_numpy()
+        early[early] = instants(time.drop_null(), self.time) >= mark
         some = table if early.all() else table.filter(pa.array(early))
         cells = how.merged(some, len(self.labels))
         if cells is None:
