@@ -47,7 +47,7 @@ QUERIES: dict[str, Callable[[hp.Stream], Any]] = {
     "session": lambda s: s.session(15).agg(n=hp.count()),
     "signal": lambda s: s.signal("v", ties="first").sample(10, fill=hp.hold(max_gap=40)).fir([0.5, 0.25]).events("y"),
     "windows of a signal": lambda s: (
-        s.signal("v", ties="first").sample(10, fill=hp.linear(max_gap=90)).moving_mean(30).events("y")
+        s.signal("v", ties="first").sample(10, fill=hp.linear(max_gap=90)).moving_mean(3).events("y")
     ),
     "as of": lambda s: s.asof_join(s.where(hp.col("v") > 4), tolerance=60),
     "lifetimes": lambda s: s.alter(25).join(s.select("v").alter(9)),

@@ -294,6 +294,36 @@ def test_keys_that_are_ahead_have_results_early(spark: SparkSession, tmp_path: P
     assert given == {0: {0: [("a", 0)], 1: [("b", 0)]}, None: {0: [], 1: []}}
 
 
+def test_marks_for_single_keys_in_rows(spark: SparkSession, tmp_path: Path) -> None:
+    def told(*rows: tuple[str | None, int | None, int | None]) -> pa.Table:
+        key, time, mark = zip(*rows, strict=True)
+        return pa.table(
+            {"k": pa.array(key, pa.string()), "t": pa.array(time, pa.int64()), "m": pa.array(mark, pa.int64())}
+        )
+
+    parts = [
+        told(("a", 1, None), ("b", 2, None), ("a", 112, 112)),  # a is ahead
+        told(("b", None, 100), ("a", 331, None)),  # b has rows no more before 100, and says so without one
+        told((None, None, 300), ("b", 340, None)),  # and this is for all
+        told(("a", 345, None), ("b", None, 50)),  # a mark that goes back
+    ]
+    arrive(tmp_path / "in", parts)
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.punctuated("m", per_key=True))
+    query = source.tumble(100).agg(n=hp.count())
+    to = hp.write.memory()
+    options: dict[str, Any] = {"files_per_batch": 1, "trigger": "available", "late": hp.late.drop()}
+    running = query.start(spark, to=to, checkpoint=str(tmp_path / "c"), **options)
+    running.wait()
+    given = {n: sorted((r["k"], r["t"], r["n"]) for r in t.to_pylist()) for n, t in to.batches.items()}
+    assert given == {0: [("a", 0, 1)], 1: [("b", 0, 1)], 2: [("a", 100, 1)], 3: []}
+    assert [p["late"] for p in running.progress] == [{}, {}, {}, {0: 1}]
+    whole = sorted((r["k"], r["t"], r["n"]) for r in query.to_arrow().to_pylist())
+    assert whole == [("a", 0, 1), ("a", 100, 1), ("a", 300, 2), ("b", 0, 1), ("b", 300, 1)]
+    for plan in ("shards", "slices"):
+        batch = query.to_spark(spark, plan=plan).toArrow()
+        assert sorted((r["k"], r["t"], r["n"]) for r in batch.to_pylist()) == whole
+
+
 # --- restart and replay ------------------------------------------------------------------------------------------------------
 
 

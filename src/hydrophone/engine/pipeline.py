@@ -52,6 +52,7 @@ class Pipeline:
                 self.consumers[source].append((node, port))
         self.marks: dict[Node, int] = dict.fromkeys(self.nodes, MIN_TIME)
         self.key_marks: dict[Node, Ints] = {}
+        self._keyed = {n for n, k in self.kernels.items() if k.takes_key_marks and _scopes(n) == {n.type.scope}}
         self.joints: dict[Node, Joint | None] = {n: None for n in self.nodes if n.paired is not None}
         self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
 
@@ -168,8 +169,7 @@ class Pipeline:
 
     def _marks_for(self, node: Node) -> tuple[Mark, ...]:
         """The marks of a node's inputs: per key where they are so, all have the same keys, and the node can take them."""
-        scopes = {node.type.scope, *(i.type.scope for i in node.inputs)}
-        if len(scopes) > 1 or not self.kernels[node].takes_key_marks:
+        if node not in self._keyed:
             return tuple(self.marks[i] for i in node.inputs)
         return tuple(self._jointly(i, self.key_marks.get(i, self.marks[i])) for i in node.inputs)
 
@@ -293,6 +293,10 @@ def events_of(table: pa.Table, port: Port) -> pa.Table:
 
 def _per_key(port: Node) -> int | None:
     return port.progress.per_key if isinstance(port, Port) and port.progress is not None else None
+
+
+def _scopes(node: Node) -> set[Any]:
+    return {i.type.scope for i in node.inputs}
 
 
 def _locate(error: HydrophoneError, node: Node) -> None:
