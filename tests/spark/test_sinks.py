@@ -18,6 +18,7 @@ from hydrophone.plan.rewrite import rewrite
 from hydrophone.plan.source import Source
 from hydrophone.spark import narrow, sinks
 from hydrophone.spark.scan import scan_of
+from hydrophone.spark.titles import described
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +80,22 @@ def test_batch_answers_in_files_and_tables(spark: SparkSession, tmp_path: Path, 
             query.save(to, spark)
     query.save(hp.write.table(f"{database}.t"), spark, overwrite=True)
     assert spark.table(f"{database}.t").count() == len(wanted)
+
+
+def test_jobs_say_what_they_do(spark: SparkSession, tmp_path: Path) -> None:
+    query = smooth(lake(tmp_path))
+    query.save(hp.write.parquet(str(tmp_path / "p")), spark)
+    with described(spark, "mine"):
+        query.to_spark(spark).toArrow()
+    spark.range(3).repartition(2).collect()
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    jobs = context.statusStore().jobsList(None)  # the last one first
+    found = [jobs.apply(n).description() for n in range(jobs.size())]
+    texts = [text.get() for text in found[:8] if text.isDefined()]
+    assert found[0].isEmpty() and texts[0] == "mine"
+    assert "hydrophone save: signal, sample, fir" in texts
+    assert spark.conf.get("spark.job.description", None) is None
 
 
 def test_what_a_sink_cannot_hold_is_refused_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:

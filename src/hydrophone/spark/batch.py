@@ -41,7 +41,7 @@ from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, prune, 
 from hydrophone.spark.shards import Feed, PackFiles, PackRows, PackTable, RunAndPack, RunLast, without_sources
 from hydrophone.spark.sinks import check_cells, flat
 from hydrophone.spark.slices import Shares
-from hydrophone.spark.titles import Titled, title
+from hydrophone.spark.titles import Titled, described, title
 from hydrophone.spark.version import check_session
 from hydrophone.time import Instant
 from hydrophone.write import Csv, Memory, Sink, Table
@@ -274,12 +274,13 @@ def save(root: Node, spark: SparkSession, to: Sink, *, overwrite: bool, shape: s
     frame = to_spark(root, spark, plan=plan, shape=shape)
     writer = (flat(frame) if isinstance(to, Csv) else frame).write.mode("overwrite" if overwrite else "errorifexists")
     try:
-        if isinstance(to, Table):
-            (writer.format(to.format) if to.format else writer).saveAsTable(to.name)
-        elif isinstance(to, Csv):
-            writer.csv(to.path, header=True)
-        else:
-            writer.parquet(to.path)
+        with described(spark, title("save", root)):
+            if isinstance(to, Table):
+                (writer.format(to.format) if to.format else writer).saveAsTable(to.name)
+            elif isinstance(to, Csv):
+                writer.csv(to.path, header=True)
+            else:
+                writer.parquet(to.path)
     except AnalysisException as error:
         if "ALREADY_EXISTS" not in (error.getCondition() or ""):
             raise
@@ -375,7 +376,8 @@ def _measure(spark: SparkSession, scan: ParquetScan, parts: Sequence[Part]) -> l
     rows = _numbers(spark, count).mapInArrow(
         partial(_measure_share, scan, tuple(parts), count), "number long, low long, high long, nulls long"
     )
-    return [list(row)[1:] for row in sorted(rows.collect())]
+    with described(spark, "hydrophone: times of files without statistics"):
+        return [list(row)[1:] for row in sorted(rows.collect())]
 
 
 def _measure_share(scan: ParquetScan, parts: tuple[Part, ...], count: int, batches):  # type: ignore[no-untyped-def]

@@ -1,9 +1,11 @@
-"""What Spark calls our tasks, in its plans and on its web page."""
+"""What Spark calls our tasks and jobs, in its plans and on its web page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,7 +13,11 @@ from hydrophone.ops.place import Place
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Leaf
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 LONGEST = 120
+_DESCRIPTION = "spark.job.description"
 
 
 def title(plan: str, root: Node) -> str:
@@ -43,3 +49,30 @@ class Titled:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task."""
         return self.task(batches)
+
+
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Let the jobs that Spark runs in this block have a description, on the page of its jobs.
+
+    Spark hands the settings of a session to the jobs of its queries as properties, and a job's description is one. So this works
+    through Spark Connect too, where nobody can reach the context of the server. Jobs that other threads run on the session meanwhile
+    have the description as well.
+
+    Examples
+    --------
+    >>> from hydrophone.spark.session import session
+    >>> spark = session(cores=2)
+    >>> with described(spark, "ten numbers"):
+    ...     spark.range(10).count()
+    10
+    """
+    before = spark.conf.get(_DESCRIPTION, None)
+    spark.conf.set(_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_DESCRIPTION)
+        else:
+            spark.conf.set(_DESCRIPTION, before)
