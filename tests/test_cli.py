@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -228,13 +228,17 @@ def test_no_write_permission(folder: Path, name: str) -> None:
     assert not (closed / name).exists() and not list(closed.glob(".out*"))
 
 
+BIG = """
+import numpy as np, pyarrow as pa, hydrophone as hp
+
+v = np.random.default_rng(0).normal(size=200_000)
+query = hp.from_arrow(pa.table({'t': np.arange(200_000), 'v': v}), time='t')
+"""
+
+
 @pytest.mark.parametrize("name", ["out.parquet", "out", "out.csv"])
 def test_no_room_for_the_output(folder: Path, name: str) -> None:
-    (folder / "big.py").write_text(
-        "import numpy as np, pyarrow as pa, hydrophone as hp\n"
-        "v = np.random.default_rng(0).normal(size=200_000)\n"
-        "query = hp.from_arrow(pa.table({'t': np.arange(200_000), 'v': v}), time='t')\n"
-    )
+    (folder / "big.py").write_text(BIG)
 
     def no_large_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -413,20 +417,89 @@ def test_the_console_script_is_this_program() -> None:
 def test_run_on_spark_ships_the_files_functions(folder: Path) -> None:
     result = call("run", "pipeline.py:doubled", "--engine", "spark", "--plan", "shards", "--to", "out", cwd=folder)
     assert result.returncode == 0, result.stderr
-    assert "wrote 100 rows to out (spark, " in result.stderr
+    assert result.stderr.startswith("wrote 100 rows to out (spark, ") and result.stderr.count("\n") == 1
     assert sorted(pq.read_table(folder / "out")["value"].to_pylist()) == [2.0 * i for i in range(100)]
     again = call("run", "pipeline.py:doubled", "--engine", "spark", "--to", "out", cwd=folder)
     fails(again, 1, "out exists already", "--overwrite")
-    result = call("run", "pipeline.py:signal", "--engine", "spark", "--to", "out", "--overwrite", cwd=folder)
-    assert result.returncode == 0, result.stderr
+    loud = call("run", "pipeline.py:signal", "--engine", "spark", "--to", "out", "--overwrite", "--debug", cwd=folder)
+    assert loud.returncode == 0, loud.stderr
+    assert "log4j" in loud.stderr
     assert outputs(folder) == ["out"]
+
+
+STARTS = """
+import subprocess, sys, time
+from hydrophone.spark.startup import quiet_start
+
+def say(words):
+    return subprocess.Popen(["sh", "-c", words])
+
+with quiet_start():
+    lives_on = say("echo starting >&2; until test -e go; do sleep 0.1; done; echo running >&2")
+    say("echo chatter >&2").wait()
+try:
+    with quiet_start():
+        say("echo reason >&2").wait()
+        raise RuntimeError("no start")
+except RuntimeError as error:
+    print(error, file=sys.stderr)
+with quiet_start(loud=True):
+    say("echo all >&2").wait()
+open("go", "w").close()
+lives_on.wait()
+time.sleep(1)  # another thread passes on what it says
+"""
+
+
+def test_what_is_said_at_the_start_is_shown_if_it_fails(tmp_path: Path) -> None:
+    """What a process says later is passed on."""
+    found = subprocess.run([sys.executable, "-c", STARTS], capture_output=True, text=True, cwd=tmp_path)
+    assert sorted(found.stderr.splitlines()) == ["all", "no start", "reason", "running"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path | None]:
+    """A folder on a disk of one megabyte; None where this user may not mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True)
+    yield None if mounted.returncode else disk
+    if not mounted.returncode:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.spark
+def test_no_space_left_for_spark(folder: Path, small_disk: Path | None) -> None:
+    """The disk is full; where none can be made, files may not grow."""
+    (folder / "big.py").write_text(BIG)
+
+    def no_large_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    home, before = (small_disk, None) if small_disk else (folder, no_large_files)
+    result = call("run", "big.py:query", "--engine", "spark", "--to", f"{home}/out", cwd=folder, before=before)
+    fails(result, 1, f"{'No space left on device' if small_disk else 'File too large'}: {home}/out")
+    assert len(result.stderr.splitlines()) == 1
+    assert [n for n in outputs(home) if n != "disk"] == []
+
+
+def test_no_write_permission_for_spark(folder: Path) -> None:
+    """Found out before Spark starts."""
+    closed = folder / "closed"
+    closed.mkdir(mode=0o555)
+    closed = closed if os.getuid() else Path("/sys/kernel")
+    result = call("run", "pipeline.py:signal", "--engine", "spark", "--to", f"{closed}/out", cwd=folder)
+    fails(result, 1, "Permission denied" if os.getuid() else "")
+    assert len(result.stderr.splitlines()) == 1
+    assert not (closed / "out").exists() and not list(closed.glob(".out*"))
 
 
 @pytest.mark.spark
 def test_a_query_that_fails_on_spark_leaves_nothing(folder: Path) -> None:
     result = call("run", "pipeline.py:wrong", "--engine", "spark", "--to", "out", cwd=folder)
     assert result.returncode == 1
-    assert "the sky is falling" in result.stderr.splitlines()[-2]
+    lines = result.stderr.splitlines()
+    assert len(lines) == 2 and "the sky is falling" in lines[0] and "--debug" in lines[1]
     assert outputs(folder) == []
 
 

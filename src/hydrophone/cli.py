@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,12 +91,17 @@ def run(options: argparse.Namespace) -> int:
     query, module = load(options.query)
     start = time.perf_counter()
     # Rows that are shown stand by themselves: only what is written has a line beside it.
-    with working(f"running {options.query} on {options.engine}") if options.to else nullcontext():
+    with working(f"running {options.query} on {options.engine}", _terminal()) if options.to else nullcontext():
         rows = _run_on_spark(query, module, options) if options.engine == "spark" else _run_here(query, options)
     if options.to is not None:
         count = "" if rows is None else f"{rows:,} rows "
         print(f"wrote {count}to {options.to} ({options.engine}, {time.perf_counter() - start:.1f} s)", file=sys.stderr)
     return 0
+
+
+def _terminal() -> TextIO | None:
+    """Standard error by a handle of its own, if it is a terminal: what Spark says while it starts is held back from the usual one."""
+    return os.fdopen(os.dup(2), "w") if sys.stderr.isatty() else None
 
 
 def _run_here(query: Query, options: argparse.Namespace) -> int | None:
@@ -116,7 +121,9 @@ def _run_here(query: Query, options: argparse.Namespace) -> int | None:
 
 
 def _run_on_spark(query: Query, module: ModuleType, options: argparse.Namespace) -> int | None:
+    from hydrophone.spark.failures import disk_errors
     from hydrophone.spark.session import session
+    from hydrophone.spark.startup import quiet_start
 
     with ExitStack() as stack:
         # The path first: Spark takes seconds to start, and a query that has nowhere to go need not run.
@@ -126,14 +133,19 @@ def _run_on_spark(query: Query, module: ModuleType, options: argparse.Namespace)
             stack.enter_context(_flag_in_hints())
             draft = str(stack.enter_context(writing(options.to, what="run", overwrite=options.overwrite)))
         _ship(module)
-        spark = session(f"hydrophone run {options.query}")
-        stack.callback(spark.stop)
-        spark.sparkContext.setLogLevel("ERROR")
+        with quiet_start(loud=options.debug):
+            name = f"hydrophone run {options.query}"
+            spark = session(name, conf={"spark.job.description": name})
+            stack.callback(spark.stop)
+            if not options.debug:
+                # What fails a job comes as an exception too, which says it in one line.
+                spark.sparkContext.setLogLevel("FATAL")
         frame = query.to_spark(spark, plan=options.plan, shape=options.shape)
         if draft is None:
             _show_rows(frame.limit(_SHOWN + 1).toArrow(), counted=False)
             return None
-        _write_frame(frame, draft, csv=options.to.endswith(".csv"), overwrite=options.overwrite and not local)
+        with disk_errors(options.to):
+            _write_frame(frame, draft, csv=options.to.endswith(".csv"), overwrite=options.overwrite and not local)
     return None if options.to.endswith(".csv") or not local else _rows_of(options.to)
 
 

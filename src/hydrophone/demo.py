@@ -187,6 +187,7 @@ def _picture(text: str) -> Path:
 
 def _run(folder: Path, options: argparse.Namespace) -> int:
     from hydrophone.spark.session import session
+    from hydrophone.spark.startup import quiet_start
 
     report = Report([])
     print("Hydrophone demo: clean thousands of sensors, in batch and as a stream")
@@ -195,7 +196,8 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
     report.add("readings", f"{lake.rows:,} of {options.sensors:,} sensors, {len(lake.faulty)} of them faulty")
     readings = hp.read.parquet(str(lake.ordered), key="sensor", time="ts")
     print("  starting Spark ...", flush=True)
-    spark = session("hydrophone demo")
+    with quiet_start():
+        spark = session("hydrophone demo")
     with report.timed("batch on Spark, spectra of all sensors", lake.rows):
         frames = spectra(readings).to_spark(spark).toArrow()
     with report.timed("batch on Spark, cleaned signals", lake.rows):

@@ -209,9 +209,11 @@ def _local_job() -> str:
 
 def _spark_job() -> str:
     from hydrophone.spark.session import session
+    from hydrophone.spark.startup import quiet_start
 
-    spark = session("hydrophone doctor", cores=1)
-    spark.sparkContext.setLogLevel("ERROR")
+    with quiet_start():
+        spark = session("hydrophone doctor", cores=1)
+        spark.sparkContext.setLogLevel("ERROR")
     try:
         return _check(_query().to_spark(spark).toArrow())
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import glob
 import os
 import re
@@ -130,9 +129,8 @@ def check_output(path: str, *, what: str, overwrite: bool = False) -> None:
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise ParameterError(f"{what}: there is no folder {str(target.parent)!r} to write into", hint="make it first")
-    if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     if not os.path.lexists(target):
+        _check_writable(target.absolute(), path)
         return
     if not overwrite:
         raise ParameterError(f"{what}: {path} exists already", hint="choose another path, or overwrite=True")
@@ -142,6 +140,17 @@ def check_output(path: str, *, what: str, overwrite: bool = False) -> None:
             f"{what}: {path} is a folder that holds other things than a result, for example {foreign.name}",
             hint="remove it yourself, or choose another path",
         )
+    _check_writable(target.absolute(), path)
+
+
+def _check_writable(target: Path, path: str) -> None:
+    """Try it: permissions alone do not tell of a disk that is read-only, or of folders in which the system lets nobody make files."""
+    trial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.trial")
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def _foreign(folder: Path) -> Path | None:
