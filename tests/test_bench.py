@@ -37,6 +37,12 @@ def test_a_result_has_these_fields() -> None:
     assert result.agrees
 
 
+def test_at_least_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(["run", "local_engine", "--runs", "0"])
+    assert "must be at least 1, got '0'" in capsys.readouterr().err
+
+
 def test_the_list_says_what_each_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -126,6 +126,45 @@ def test_run_without_a_path_shows_the_first_rows(folder: Path) -> None:
     assert outputs(folder) == []
 
 
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [
+        ("", "--to needs a path"),
+        ("out.json", "out.json: results are written as CSV (*.csv) or Parquet"),
+        ("out.csv.gz", "*.csv"),
+        ("out.CSV", "*.csv"),
+        ("s3://bucket/x", "add --engine spark"),
+        ("./pipeline.py", "is the file of the query"),
+    ],
+)
+def test_a_path_that_cannot_be_meant(near: Near, folder: Path, to: str, words: str) -> None:
+    fails(near("run", "pipeline.py:signal", "--to", to, "--overwrite"), 2, words)
+    assert (folder / "pipeline.py").read_text() == PIPELINE and outputs(folder) == []
+
+
+def test_the_root_is_no_output(near: Near) -> None:
+    fails(near("run", "pipeline.py:signal", "--to", "/"), 1, "/ exists already")
+    fails(near("run", "pipeline.py:signal", "--to", "/", "--overwrite"), 1, "holds other things than a result")
+
+
+def test_files_that_end_in_odd_ways(near: Near, folder: Path) -> None:
+    (folder / "base.py").write_text("class Odd(BaseException): pass\n\nraise Odd('really')\n")
+    fails(near("run", "base.py:query"), 1, "base.py:3: Odd: really")
+    (folder / "nul.py").write_bytes(b"x = 1\n\x00\n")
+    fails(near("run", "nul.py:query"), 1, "nul.py: source code string cannot contain null bytes")
+
+
+def test_the_package_runs_as_a_module(folder: Path) -> None:
+    line = [sys.executable, "-m", "hydrophone", "explain", "pipeline.py:signal"]
+    assert "sample" in subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_our_own_lines_are_not_the_user_s(folder: Path) -> None:
+    result = call("run", "pipeline.py:rows", "--shape", "segments", cwd=folder)
+    fails(result, 1, "only a uniform signal leaves as segments")
+    assert "cli.py" not in result.stderr
+
+
 def test_an_output_that_exists_is_kept(folder: Path) -> None:
     (folder / "out.parquet").write_text("mine")
     result = call("run", "pipeline.py:signal", "--to", "out.parquet", cwd=folder)
@@ -226,6 +265,16 @@ def test_no_write_permission(folder: Path, name: str) -> None:
     fails(result, 1, "Permission denied" if os.getuid() else "")
     assert len(result.stderr.splitlines()) == 1
     assert not (closed / name).exists() and not list(closed.glob(".out*"))
+
+
+def test_what_cannot_be_shown_is_shown_as_well_as_it_goes(folder: Path) -> None:
+    (folder / "letters.py").write_text(PIPELINE.replace('["a"]', '["é"]'))
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    result = call("run", "letters.py:signal", cwd=folder, environment=plain)
+    assert result.returncode == 0 and result.stdout.splitlines()[1] == r"\xe9  0   0", result
+    closed = call("run", "pipeline.py:signal", "--to", "out", cwd=folder, before=lambda: os.close(1))
+    assert closed.returncode == 0 and closed.stderr.startswith("wrote 100 rows"), closed.stderr
+    assert call("run", "pipeline.py:signal", cwd=folder, before=lambda: os.close(1)).returncode == 0
 
 
 BIG = """

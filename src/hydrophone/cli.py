@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from io import TextIOWrapper
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -23,7 +24,7 @@ import hydrophone
 from hydrophone.errors import HydrophoneError, ParameterError
 from hydrophone.io.files import list_files, writing
 from hydrophone.plan.explain import STAGES
-from hydrophone.query_file import UsageError, load
+from hydrophone.query_file import Terminated, UsageError, load
 from hydrophone.show import show
 from hydrophone.ticker import working
 
@@ -41,6 +42,10 @@ exit codes:
   2    the command makes no sense: an unknown option, no such file, no such query in it
   130  stopped by Ctrl-C; 143 by a request to terminate. No output is left behind.
 """
+_OTHERS = re.compile(
+    r"\.(csv|tsv|txt|json|jsonl|ndjson|xlsx?|arrow|feather|ipc|orc|avro|h5|hdf5|npy|npz|gz|bz2|zst|zip)", re.IGNORECASE
+)
+"""Endings that promise what is not written; Parquet in a folder of that name would be a surprise."""
 _SHOWN = 20
 """Rows that `run` shows when it has nowhere to write to."""
 
@@ -60,12 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     try:
         with _terminable(), _without_traces(options.debug):
+            if isinstance(sys.stdout, TextIOWrapper):  # none where it is closed
+                sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that has no letter for it
             code: int = options.command(options)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return code
     except KeyboardInterrupt:
         return _failed("interrupted", 130, options.debug)
-    except _Terminated:
+    except Terminated:
         return _failed("terminated", 128 + signal.SIGTERM, options.debug)
     except BrokenPipeError:
         # Who reads our output (head, less) has seen enough. Python would complain once more when it flushes at its end.
@@ -74,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _failed(str(error), 2, options.debug)
     except HydrophoneError as error:
+        if error.where and error.where.rpartition(":")[0] == os.path.basename(sys.argv[0]):
+            error.where = None  # a line of this program, not of the user's file
         return _failed(str(error), 1, options.debug)
     except OSError as error:
         return _failed(_system(error), 1, options.debug)
@@ -89,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """Run a query and write, or show, its answer."""
     query, module = load(options.query)
+    _check_path(options, module)
     start = time.perf_counter()
     # Rows that are shown stand by themselves: only what is written has a line beside it.
     with working(f"running {options.query} on {options.engine}", _terminal()) if options.to else nullcontext():
@@ -97,6 +108,23 @@ def run(options: argparse.Namespace) -> int:
         count = "" if rows is None else f"{rows:,} rows "
         print(f"wrote {count}to {options.to} ({options.engine}, {time.perf_counter() - start:.1f} s)", file=sys.stderr)
     return 0
+
+
+def _check_path(options: argparse.Namespace, module: ModuleType) -> None:
+    """Refuse a path that cannot be meant, before anything runs."""
+    if options.to is None:
+        return
+    if not options.to:
+        raise UsageError("run: --to needs a path", hint="without --to the first rows are shown")
+    if os.path.exists(options.to) and os.path.samefile(options.to, module.__file__ or ""):
+        raise UsageError(f"run: {options.to} is the file of the query", hint="choose another path")
+    if "://" in options.to and options.engine != "spark":
+        raise UsageError(f"run: the local engine cannot write to {options.to}", hint="add --engine spark")
+    if _OTHERS.fullmatch(os.path.splitext(options.to)[1]) and not options.to.endswith(".csv"):
+        raise UsageError(
+            f"run: {options.to}: results are written as CSV (*.csv) or Parquet (*.parquet, or a folder)",
+            hint="choose a name that says so",
+        )
 
 
 def _terminal() -> TextIO | None:
@@ -354,16 +382,12 @@ def _flag_in_hints() -> Iterator[None]:
         raise
 
 
-class _Terminated(BaseException):
-    """A request to terminate; like an interrupt no error, and no exit that a user's file asked for."""
-
-
 @contextmanager
 def _terminable() -> Iterator[None]:
     """Let a request to terminate unwind as Ctrl-C does, so that no half-written file stays."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise _Terminated
+        raise Terminated
 
     try:
         before: Any = signal.signal(signal.SIGTERM, end)

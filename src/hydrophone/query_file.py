@@ -12,6 +12,10 @@ from hydrophone.errors import HydrophoneError
 from hydrophone.handles import Query
 
 
+class Terminated(BaseException):
+    """A request to terminate; like an interrupt no error, and no exit that a user's file asked for."""
+
+
 class UsageError(HydrophoneError):
     """A command that makes no sense: no such file, no such query."""
 
@@ -70,15 +74,18 @@ def _import(path: Path) -> ModuleType:
     except HydrophoneError:
         raise
     except SyntaxError as error:
-        raise HydrophoneError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+        where = f"{error.filename or path}:{error.lineno}" if error.lineno else str(path)
+        raise HydrophoneError(f"{where}: {error.msg}") from error
     except SystemExit as error:
         raise HydrophoneError(f"{path} ends the program while it is imported (exit code {error.code})") from error
-    except Exception as error:  # the file is the user's: anything may come
+    except (KeyboardInterrupt, Terminated):
+        raise
+    except BaseException as error:  # the file is the user's: anything may come
         raise HydrophoneError(f"{_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
 
-def _line(error: Exception, path: Path) -> str:
+def _line(error: BaseException, path: Path) -> str:
     """The file's line that an error came through."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path.absolute()]
     return f"{path}:{lines[-1]}" if lines else str(path)

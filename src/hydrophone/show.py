@@ -16,7 +16,7 @@ def show(header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
     a     1
     bcde  22
     """
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         try:
             return _rich(header, rows)
         except ImportError:

@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="the benchmarks")
     run = commands.add_parser("run", help="run one, or all")
-    run.add_argument("name", nargs="?", choices=[*BENCHES, "all"], default="all")
+    run.add_argument("name", nargs="?", choices=[*BENCHES, "all"], default="all", metavar="NAME", help="see list")
     run.add_argument("--quick", action="store_true", help="smaller data, fewer cases")
     run.add_argument("--json", action="store_true", help="one object per line")
     run.add_argument("--case", type=_pattern, default="", metavar="REGEX", help="only the cases that match")
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--peer", type=_pattern, default="", metavar="REGEX", help="only the peers that match; some take minutes"
     )
     run.add_argument(
-        "--runs", type=int, metavar="N", help="timed runs of each way, instead of the benchmark's own number"
+        "--runs", type=_count, metavar="N", help="timed runs of each way, instead of the benchmark's own number"
     )
     drawn = commands.add_parser("chart", help="a picture of what run --json printed")
     drawn.add_argument("results", type=argparse.FileType(), metavar="RESULTS", help="a file with one object per line")
@@ -72,6 +72,12 @@ def _run(options: argparse.Namespace) -> int:
 def _chosen(case: Case, options: argparse.Namespace) -> Case:
     peers = {name: way for name, way in case.peers.items() if re.search(options.peer, name)}
     return replace(case, peers=peers, runs=case.runs if options.runs is None else options.runs)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text!r}")
+    return int(text)
 
 
 def _pattern(text: str) -> str:

@@ -155,9 +155,13 @@ def _check_writable(target: Path, path: str) -> None:
 
 def _foreign(folder: Path) -> Path | None:
     """Something under a folder that no writer of parts left there; ``name=value`` folders are theirs."""
-    for found in sorted(folder.rglob("*")):
-        if not (_PARTS.fullmatch(found.name) or (found.is_dir() and "=" in found.name)):
+    for found in sorted(folder.iterdir()):  # not all at once: it may be somebody's home
+        is_folder = found.is_dir() and not found.is_symlink()
+        if not (_PARTS.fullmatch(found.name) or (is_folder and "=" in found.name)):
             return found
+        deeper = _foreign(found) if is_folder else None
+        if deeper is not None:
+            return deeper
     return None
 
 
