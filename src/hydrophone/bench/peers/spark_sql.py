@@ -43,7 +43,7 @@ def count(frame: DataFrame, size: int) -> DataFrame:
 def correlate(segments: DataFrame, pattern: npt.NDArray[np.float64], period: int) -> DataFrame:
     """The samples of a sensor in one array, and for each of them a sum over those before it.
 
-    The sum is written out: `aggregate` over a slice took twenty times as long, to explode the arrays and use `lag` four times.
+    The sum is written out: `aggregate` over a slice took eight times as long, to explode the arrays and use `lag` almost twice.
     """
     before = len(pattern) - 1
     terms = " + ".join(f"{weight!r}D * get(x, i + {at})" for at, weight in enumerate(pattern.tolist()))
