@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,6 +14,9 @@ from hydrophone.errors import ParameterError, located
 from hydrophone.keys import KeyTable
 from hydrophone.ops.rows import sample_columns
 from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType, arrays_type, arrow_type
+
+FEW = 4_096
+"""Rows below which a table costs about the same, however few they are."""
 
 Shape = Literal["rows", "segments"]
 """How a uniform signal leaves: a row per sample, or a row per contiguous run with an array."""
@@ -79,6 +83,22 @@ def owned(batch: Batch, start: int, stop: int) -> Batch:
 def _aligned(batch: Segments, low: Ints, high: Ints) -> Ints:
     """`low` for the runs that are left once those at or after `high` are gone."""
     return low[np.clip(high, batch.first, batch.next) > batch.first]
+
+
+def tables(batches: Iterable[Batch], kind: DataType, keys: KeyTable, shape: Shape = "rows") -> Iterator[pa.Table]:
+    """Batches as the user sees them, in their order; small batches of events that follow each other are one."""
+    few: list[Events] = []
+    for batch in batches:
+        small = batch if isinstance(batch, Events) and len(batch) < FEW else None
+        if few and not (small and small.columns.schema == few[0].columns.schema and sum(map(len, few)) < FEW):
+            yield table(Events.concat(few), kind, keys, shape)
+            few = []
+        if small:
+            few.append(small)
+        else:
+            yield table(batch, kind, keys, shape)
+    if few:
+        yield table(Events.concat(few), kind, keys, shape)
 
 
 def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -> pa.Table:

@@ -212,5 +212,4 @@ def _collect(pipeline: Pipeline, root: Node, shape: emit.Shape) -> pa.Table:
 
 
 def _pieces(pipeline: Pipeline, root: Node, shape: emit.Shape) -> Iterator[pa.Table]:
-    for batch in pipeline.drain(root):
-        yield emit.table(batch, root.type, pipeline.keys(root), shape)
+    yield from emit.tables(pipeline.drain(root), root.type, pipeline.keys(root), shape)

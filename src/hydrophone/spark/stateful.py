@@ -215,7 +215,7 @@ class Shard:
         root = self.plan.roots[which]
         keys = self.pipeline.keys(root)
         shape: emit.Shape = "rows" if self.plan.outlets else self.plan.shape
-        tables = [emit.table(b, root.type, keys, shape) for b in self.pipeline.drain(root)]
+        tables = list(emit.tables(self.pipeline.drain(root), root.type, keys, shape))
         table = pa.concat_tables(tables) if tables else None
         if not self.plan.outlets:
             if table is not None:

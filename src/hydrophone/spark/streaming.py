@@ -115,12 +115,13 @@ class RunningQuery:
     def progress(self) -> list[Metrics]:
         """What the latest micro-batches did, oldest first.
 
-        Each is a dict: ``batch`` (its number), ``rows`` taken, how many of them were ``merged`` before the exchange, ``results``
-        given, ``late`` rows by source, ``keys`` and ``state_bytes`` held, ``shed``: rows that joins have forgotten since the query
-        began to keep to their limits, ``rows_per_second``, ``marks`` by source in nanoseconds, ``passed``: the mark that results have reached, and
-        ``mark_ms``: the milliseconds that marks took through all operators, in the slowest shard of every stage. Sources are
-        numbered as the query names them. Spark's own report has the same numbers (``observedMetrics``, under ``hydrophone``,
-        and ``durationMs``), and so have its listeners.
+        Each is a dict: ``batch`` (its number), ``rows`` taken, how many of them were ``merged`` before the exchange,
+        ``results`` given, ``late`` rows by source, ``keys`` and ``state_bytes`` held, ``shed``: rows that joins have
+        forgotten since the query began to keep to their limits, ``rows_per_second``, ``marks`` by source in
+        nanoseconds, ``passed``: the mark that results have reached, and ``mark_ms``: the milliseconds that marks took
+        through all operators, in the slowest shard of every stage. Sources are numbered as the query names them.
+        Spark's own report has the same numbers (``observedMetrics``, under ``hydrophone``, and ``durationMs``), and
+        so have its listeners.
         """
         found = ((p, p.observedMetrics.get(OBSERVED)) for p in self.query.recentProgress)
         return [reported(p.batchId, _named(row.asDict()), _seconds(p)) for p, row in found if row is not None]
