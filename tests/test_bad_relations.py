@@ -120,7 +120,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         "join-clocks",
         SignalTypeError,
         lambda: points().join(points(t=pa.array([0, 1, 2], pa.timestamp("ns")))),
-        ("one side has timestamps without a zone",),
+        ("one side has integer times, the other timestamps without a zone",),
     ),
     ("anti-join-keys", SignalTypeError, lambda: points().anti_join(points().key_by()), ("anti_join: the keys differ",)),
     ("difference-columns", SignalTypeError, lambda: points().difference(lives()), ("difference: the columns differ",)),

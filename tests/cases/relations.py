@@ -21,6 +21,7 @@ from hydrophone.ops.aggregates import Tumble
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
+from hydrophone.ops.sliding import Sliding
 from hydrophone.ops.snapshots import Snapshot
 
 _SUM = "sums of floats in the order in which events come"
@@ -313,7 +314,7 @@ def _counted_by_both(
         )
         return windows.agg(n=hp.count(), last=hp.last("at"))
 
-    return Case(name, Tumble, {"a": left, "b": right}, query, expected)
+    return Case(name, Tumble if every == 40 else Sliding, {"a": left, "b": right}, query, expected)
 
 
 # --- snapshots ----------------------------------------------------------------------------------------------------------
