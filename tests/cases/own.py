@@ -72,6 +72,19 @@ class Middle(hp.DigitalFilter):
         return max(min(x[-1], x[-2]), min(max(x[-1], x[-2]), x[-3]))
 
 
+class Slewed(hp.DigitalFilter):
+    """Waits for three inputs, and has no outputs from before it had them."""
+
+    forward, backward, missing = 3, 2, "drop"
+
+    def compute(self, x: Any, y: Any) -> Any:
+        return 0.5 * x[-1] + 0.25 * x[-3] + 0.5 * y[-1] - 0.125 * y[-2]
+
+
+class SlewedRows(Slewed):
+    compiled = False
+
+
 class Mixed(hp.DigitalFilter):
     """Complex from real, holes as zeros, without feedback."""
 
@@ -110,13 +123,17 @@ def looped(operator: Any, x: oracles.Samples, settle: int) -> oracles.Samples:
     for c in range(columns):
         xs: list[Any] = []
         ys: list[Any] = []
-        before = None
+        before, inputs = None, 0
         for k in sorted(x):
             gap = 0 if before is None else k - before - 1
             if gap > settle:
-                xs, ys, gap = [], [], 0
+                xs, ys, gap, inputs = [], [], 0, 0
             for value in [*[0.0] * gap, x[k][c] * 1.0]:
                 xs = ([0.0] * operator.forward + xs + [value])[-operator.forward :]
+                inputs += 1
+                if operator.missing == "drop" and inputs < operator.forward:
+                    y = np.nan
+                    continue
                 pasts = ([0.0] * operator.backward + ys)[-operator.backward :] if operator.backward else []
                 y = operator.compute(np.array(xs), np.array(pasts))
                 ys.append(y)
@@ -183,6 +200,8 @@ CASES = [
     filtered("filter-zero-rows", RingingRows(0.5), _vectors(), 5, period=1, columns=("v", "w")),
     filtered("filter-branches", Limited(), data.beats(273, value=data.whole)),
     filtered("filter-drop", Middle(), data.beats(274), tolerance=0),
+    filtered("filter-drop-feedback", Slewed(), data.beats(278)),
+    filtered("filter-drop-feedback-rows", SlewedRows(), _vectors(), period=1, columns=("v", "w")),
     filtered("filter-complex", Mixed(), data.beats(275), 2),
     uniform(
         "iterate", Iterate, data.beats(276, lost=0.04, rows=60), lambda x: x.iterate(Record()), lambda x: recorded(x, 3)

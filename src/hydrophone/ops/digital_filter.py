@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.batch import Batch, Ints, Segments
+from hydrophone.batch import Batch, Ints, Mask, Segments
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel
 from hydrophone.ops.recursive import RecursiveKernel
@@ -34,6 +34,10 @@ class DigitalFilter:
     attributes that are numbers or arrays). With ``compiled = False`` it is plain Python: ``x[-1]`` and ``y[-1]`` are then
     arrays with a value per key, and the answer is one too.
 
+    `missing` says what a hole does: ``"reset"`` starts afresh, with zeros before the next sample; ``"drop"`` too, but `compute` is
+    not called until all `forward` inputs are there, and finds outputs of zero then; with ``"zero"`` a hole counts as zeros, and
+    with feedback `settle` says after how many of them the filter has come to rest: a longer hole starts afresh.
+
     Examples
     --------
     >>> class Leaky(DigitalFilter):
@@ -47,7 +51,7 @@ class DigitalFilter:
     backward: ClassVar[int] = 0
     """How many of its own outputs it looks at."""
     missing: ClassVar[str] = "reset"
-    """What a hole does: ``"reset"`` starts afresh, ``"drop"`` also gives nothing until all inputs are there, ``"zero"`` counts as zeros."""
+    """What a hole does: ``"reset"``, ``"drop"`` or ``"zero"``."""
     settle: ClassVar[int] = 0
     """With feedback and ``"zero"``: how many zeros bring the filter to rest; a longer hole starts afresh."""
     compiled: ClassVar[bool] = True
@@ -122,7 +126,7 @@ class Filter(Node):
         if f.compiled:
             kernel = FilterKernel(f, UniformType(x.key, x.time, x.clock, dtype, x.channels, x.timebase))
             none = np.zeros(0, np.int64)
-            kernel.compiled_loop(np.zeros((0, max(x.channels, 1)), dtype), none, none, np.zeros(1, np.int64))
+            kernel.compiled_loop(np.zeros((0, max(x.channels, 1)), dtype), none, none, np.zeros(1, np.int64), none)
         return UniformType(x.key, x.time, x.clock, dtype, x.channels, x.timebase)
 
     def reach(self, x: UniformType) -> Reach:
@@ -149,34 +153,38 @@ class FilterKernel(RecursiveKernel):
             seen=Field(np.int64),
         )
         self.operator = operator
+        self.waits = (
+            operator.forward - 1 if operator.missing == "drop" else 0
+        )  # samples before the first that is computed
+        self.seen: Ints = np.zeros(0, np.int64)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Filter one batch; with ``drop``, without what lacks inputs."""
         assert isinstance(batch, Segments)
         self.memory.reserve(len(self.keys))
         # Samples without a hole before each run: only the first run of a slot can go on from another batch.
-        seen = np.where(self.memory["due"][batch.slot] == batch.first, self.memory["seen"][batch.slot], 0)
+        self.seen = np.where(self.memory["due"][batch.slot] == batch.first, self.memory["seen"][batch.slot], 0)
         for y in super().step(port, batch):
             assert isinstance(y, Segments)
-            self.memory["seen"][batch.slot] = seen + batch.lengths
-            if self.operator.missing == "drop":
-                lacking = np.maximum(self.operator.forward - 1 - seen, 0)
+            self.memory["seen"][batch.slot] = self.seen + batch.lengths
+            if self.waits:
+                lacking = np.maximum(self.waits - self.seen, 0)
                 y = y.cut(np.arange(len(y)), np.minimum(y.first + lacking, y.next), y.next)
             yield y
 
     def loop(self, x: Array, batch: Segments) -> None:
         """By the compiled filter, or a sample of every key at a time."""
         run = self.compiled_loop if self.operator.compiled else self._rounds
-        run(x, batch.slot, batch.first, batch.offsets)
+        run(x, batch.slot, batch.first, batch.offsets, np.maximum(self.waits - self.seen, 0))
 
-    def compiled_loop(self, x: Array, slot: Ints, first: Ints, offsets: Ints) -> None:
-        """In place, by the compiled filter."""
+    def compiled_loop(self, x: Array, slot: Ints, first: Ints, offsets: Ints, lacking: Ints) -> None:
+        """In place, by the compiled filter; the first `lacking` samples of a run are remembered only."""
         f = self.operator
         kind: Any = type(f)
         compute, me = compiled(kind), attributes(f)
         state = self.memory["x"], self.memory["y"], self.memory["due"]
         try:
-            _loop(compute, me, x, slot, first, offsets, *state, self.longest, f.backward > 0)
+            _loop(compute, me, x, slot, first, offsets, lacking, *state, self.longest, f.backward > 0)
         except Exception as error:
             if not type(error).__module__.startswith("numba"):
                 raise _raised(f, error) from error
@@ -186,7 +194,7 @@ class FilterKernel(RecursiveKernel):
                 hint="compiled = False gives it arrays with a value per key, in plain Python",
             ) from error
 
-    def _rounds(self, x: Array, slot: Ints, first: Ints, offsets: Ints) -> None:
+    def _rounds(self, x: Array, slot: Ints, first: Ints, offsets: Ints, lacking: Ints) -> None:
         """In place, one sample of every key at a time; the runs of one key come one after the other."""
         lengths = np.diff(offsets)
         before = np.cumsum(lengths) - lengths
@@ -197,9 +205,10 @@ class FilterKernel(RecursiveKernel):
         owner = np.repeat(np.arange(len(slot)), lengths)
         for at in np.split(order, np.cumsum(np.bincount(place))[:-1]):
             run = owner[at]
-            self._round(x, at, slot[run], first[run] + at - offsets[run])
+            behind = at - offsets[run]
+            self._round(x, at, slot[run], first[run] + behind, behind < lacking[run])
 
-    def _round(self, x: Array, at: Ints, slot: Ints, index: Ints) -> None:
+    def _round(self, x: Array, at: Ints, slot: Ints, index: Ints, lacks: Mask) -> None:
         f, due = self.operator, self.memory["due"]
         known = due[slot] != MIN_TIME
         gap = np.where(known, index - np.where(known, due[slot], 0), 0)
@@ -208,8 +217,15 @@ class FilterKernel(RecursiveKernel):
         for zeros in range(int(gap.max(initial=0))):
             on = slot[gap > zeros]
             self._advance(on, np.zeros((len(on), x.shape[1]), x.dtype))
-        x[at] = self._advance(slot, x[at])
+        self._remember(slot[lacks], x[at[lacks]])
+        if not lacks.all():
+            x[at[~lacks]] = self._advance(slot[~lacks], x[at[~lacks]])
         due[slot] = index + 1
+
+    def _remember(self, slot: Ints, value: Array) -> None:
+        """One more input for these slots, which is not enough yet."""
+        xs = self.memory["x"][slot]
+        self.memory["x"][slot] = np.concatenate([xs[:, :, 1:], value[:, :, None]], axis=2)
 
     def _advance(self, slot: Ints, value: Array) -> Array:
         """One more input for these slots: what the filter gives."""
@@ -267,6 +283,7 @@ def _loop(
     slot: Any,
     first: Any,
     offsets: Any,
+    lacking: Any,
     xs: Any,
     ys: Any,
     due: Any,
@@ -283,21 +300,27 @@ def _loop(
         for c in range(x.shape[1]):
             for _ in range(gap):
                 _one(compute, me, xs[s, c], ys[s, c], x.dtype.type(0), feeds)
-            for i in range(offsets[run], offsets[run + 1]):
+            full = min(offsets[run] + lacking[run], offsets[run + 1])
+            for i in range(offsets[run], full):
+                _push(xs[s, c], x[i, c])
+            for i in range(full, offsets[run + 1]):
                 x[i, c] = _one(compute, me, xs[s, c], ys[s, c], x[i, c], feeds)
         due[s] = first[run] + offsets[run + 1] - offsets[run]
 
 
 @numba.njit(nogil=True)
+def _push(past: Any, value: Any) -> None:
+    for j in range(len(past) - 1):
+        past[j] = past[j + 1]
+    past[-1] = value
+
+
+@numba.njit(nogil=True)
 def _one(compute: Any, me: Any, x: Any, y: Any, value: Any, feeds: bool) -> Any:
-    for j in range(len(x) - 1):
-        x[j] = x[j + 1]
-    x[-1] = value
+    _push(x, value)
     found = compute(me, x, y)
     if feeds:
-        for j in range(len(y) - 1):
-            y[j] = y[j + 1]
-        y[-1] = found
+        _push(y, found)
         if found - found != 0:
             x[:] = 0
             y[:] = 0
