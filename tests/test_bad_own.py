@@ -158,7 +158,16 @@ BAD: dict[str, tuple[Any, Any, str]] = {
         lambda: signal().iterate(Step(grows, no_start)),
         "Step.start raised RuntimeError: not today",
     ),
-    "longer": (ParameterError, lambda: signal().iterate(Step(longer)), "iterate: Step turns 1 samples into 2 values"),
+    "nothing": (
+        ParameterError,
+        lambda: signal().iterate(Step(lambda x, s: x[:, :0])),
+        "iterate: Step.step gives no values",
+    ),
+    "no-dict": (
+        DataError,
+        lambda: signal().iterate(Step(flat, lambda: 5)),
+        "it gives a dictionary of numbers and arrays",
+    ),
     "longer-later": (
         DataError,
         lambda: signal().iterate(Step(longer_later)).to_arrow(),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from tests import oracles
 from tests.cases import data
-from tests.cases.sampling import _vectors
+from tests.cases.sampling import _vectors, sampled
 from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source
 from tests.cases.uniform import uniform
 
 import hydrophone as hp
+from hydrophone.ops.blocks import Blocks
 from hydrophone.ops.digital_filter import Filter
 from hydrophone.ops.iterate import Iterate
 
@@ -115,6 +117,20 @@ class Record1(Record):
     size = 2
 
 
+class Rate(hp.StatefulOperator):
+    """Another rate: of `size` samples `count` sums so far."""
+
+    def __init__(self, size: int, count: int) -> None:
+        self.size, self.count = size, count  # type: ignore[misc]
+
+    def start(self) -> Mapping[str, Any]:
+        return {"sum": 0.0}
+
+    def step(self, x: Any, state: Any) -> Any:
+        state["sum"] += x.sum(axis=1)
+        return state["sum"][:, None] + np.arange(self.count) / 8
+
+
 def looped(operator: Any, x: oracles.Samples, settle: int) -> oracles.Samples:
     """The filter in plain Python over one key: a hole of up to `settle` samples is zeros, a longer one a start."""
     x = {k: np.atleast_1d(v) for k, v in x.items()}
@@ -172,6 +188,33 @@ def recorded(x: oracles.Samples, size: int) -> oracles.Samples:
     return out
 
 
+def another_rate(name: str, size: int, count: int, period: int) -> Case:
+    """The values of a block lie `size / count` samples apart, the first at its begin."""
+
+    def expected(inputs: Mapping[str, Source]) -> list[Row]:
+        rows: list[Row] = []
+        for key, x in sampled(inputs["x"], period).items():
+            total, before = 0.0, None
+            for block in sorted({k // size for k in x}):
+                if not all(block * size + i in x for i in range(size)):
+                    continue
+                total = sum(x[block * size + i] for i in range(size)) + (total if before == block - 1 else 0.0)
+                before = block
+                spaced = Fraction(period * size, count)
+                rows += [(*key, int((block * count + i) * spaced // 1), total + i / 8) for i in range(count)]
+        return rows
+
+    return Case(
+        name,
+        Blocks,
+        {"x": data.beats(277, lost=0.04, rows=60)},
+        lambda s: s["x"].signal("v").sample(period).iterate(Rate(size, count)),
+        expected,
+        1e-12,
+        "sums in another order",
+    )
+
+
 def _of_segments() -> Case:
     """Every key has a period of its own, which the blocks follow."""
 
@@ -207,4 +250,6 @@ CASES = [
         "iterate", Iterate, data.beats(276, lost=0.04, rows=60), lambda x: x.iterate(Record()), lambda x: recorded(x, 3)
     ),
     _of_segments(),
+    another_rate("iterate-slower", 4, 1, 10),
+    another_rate("iterate-faster", 3, 7, 10),
 ]

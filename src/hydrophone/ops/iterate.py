@@ -162,7 +162,10 @@ def state_fields(operator: StatefulOperator) -> dict[str, Field]:
     try:
         start = dict(operator.start())
     except Exception as error:
-        raise DataError(f"iterate: {name}.start raised {type(error).__name__}: {error}") from error
+        raise DataError(
+            f"iterate: {name}.start raised {type(error).__name__}: {error}",
+            hint='it gives a dictionary of numbers and arrays: {"top": 0.0}',
+        ) from error
     fields = {}
     for key, value in start.items():
         array = np.asarray(value)
