@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -39,6 +40,15 @@ BAD: dict[str, Bad] = {
         "iir: the filter is unstable (pole radius 1.5)",
     ),
     "iir-missing": (ParameterError, lambda: signal().iir([1], [1], missing="drop"), "'zero', 'reset', got 'drop'"),
+    "fir-matrix": (
+        ParameterError,
+        lambda: signal().fir(np.ones((2, 2))),
+        "fir: taps must be a sequence of numbers, got float64",
+    ),
+    "fir-text": (ParameterError, lambda: signal().fir(["x"]), "fir: taps must be a sequence of numbers"),
+    "window-fraction": (ParameterError, lambda: signal().window(2.5), "window: size must be a whole number of samples"),
+    "rms-fraction": (ParameterError, lambda: signal().rms(4, hop=1.5), "rms: hop must be a whole number of samples"),
+    "lowpass-text": (ParameterError, lambda: signal().lowpass("fast"), "lowpass: cutoff must be a number of Hz"),
     "convolve-empty": (
         ParameterError,
         lambda: signal().convolve([]),
@@ -194,3 +204,32 @@ def test_a_wrong_filter_is_refused_when_it_is_built(kind: Any, does: Any, says: 
         does()
     assert type(caught.value) is kind
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("handle", "name", "says"),
+    [
+        (
+            keyed("k").events(),
+            "fir",
+            "a Stream has no 'fir', a UniformSignal has: signal(column).sample(period).fir(...)",
+        ),
+        (
+            keyed("k").events().signal("value"),
+            "rfft",
+            "a Signal has no 'rfft', a Windowed has: sample(period).window(size).rfft(...)",
+        ),
+        (keyed("k").window(2), "fir", "a Windowed has no 'fir', a UniformSignal has: overlap_add().fir(...)"),
+        (keyed("k"), "tumble", "a UniformSignal has no 'tumble', a Stream has: events().tumble(...)"),
+        (keyed("k"), "fit", "'UniformSignal' object has no attribute 'fit'"),
+    ],
+)
+def test_a_method_of_another_handle_says_how_to_get_there(handle: Any, name: str, says: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(handle, name)
+    assert str(caught.value) == says
+    assert not hasattr(handle, name)
+
+
+def test_a_signal_has_a_sign() -> None:
+    assert (-signal()).to_arrow()["value"].to_pylist() == [-v for v in signal().to_arrow()["value"].to_pylist()]

@@ -117,6 +117,12 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("combine-shape", DataError, lambda: windows().combine(windows(), lambda a, b: a[:1]), ("into (1, 4)",)),
     ("apply-function", ParameterError, lambda: windows().apply(np.max), ("apply: expected a WindowOperator",)),  # type: ignore[arg-type]
     ("apply-shape", DataError, lambda: windows().apply(Wide()), ("Wide.recompute gave", "(2, 4)", "output_size of 3")),
+    (
+        "aggregate-shape",
+        DataError,
+        lambda: windows().aggregate(lambda state, x: state + x.sum(axis=1)),
+        ("aggregate: ", "lambda", "gave an array of shape (2, 2) for 2 windows and a state of 1 each", "keepdims=True"),
+    ),
     ("apply-nothing", ParameterError, lambda: windows().apply(Nothing()), ("output_size must give at least 1",)),
     ("apply-raises", DataError, lambda: windows().apply(Broken()), ("Broken.recompute raised ValueError",)),
     ("unwindow-complex", SignalTypeError, lambda: spectra().unwindow(np.mean), ("unwindow: the windows are complex",)),

@@ -104,6 +104,9 @@ class Arithmetic(Query):
     def __add__(self, other: object) -> UniformSignal:
         return self._combine("+", other)
 
+    def __neg__(self) -> UniformSignal:
+        return self * -1
+
     def __radd__(self, other: object) -> UniformSignal:
         return self._combine("+", other, reflected=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hydrophone.errors import ParameterError
 from hydrophone.handles.query import Query
 from hydrophone.ops.filters import Ema, Fir, Sos
 from hydrophone.plan.types import Missing
@@ -24,8 +25,10 @@ class Filters(Query):
 
     def fir(self, taps: Sequence[float] | np.ndarray[Any, Any], *, missing: str = "zero") -> UniformSignal:
         """Weighted sum of the last ``len(taps)`` samples, newest first, as ``scipy.signal.lfilter(taps, 1, x)``."""
-        taps = tuple(np.asarray(taps).ravel().tolist())
-        return self._then(Fir, taps=taps, missing=Missing.of(missing, "fir"))
+        found = np.asarray(taps)
+        if found.size and (found.ndim != 1 or found.dtype.kind not in "iufc"):
+            raise ParameterError(f"fir: taps must be a sequence of numbers, got {found.dtype} of shape {found.shape}")
+        return self._then(Fir, taps=tuple(found.ravel().tolist()), missing=Missing.of(missing, "fir"))
 
     def sos(
         self, sections: np.ndarray[Any, Any] | Sequence[Sequence[float]], *, missing: str = "zero"

@@ -38,7 +38,10 @@ def hertz(value: float | str, kind: UniformType, what: str) -> float:
     """A frequency between zero and half the rate, in Hz or as text such as ``"1kHz"``."""
     fs = rate(kind, what)
     if isinstance(value, str):
-        frequency = float(10**9 / period(value))
+        try:
+            frequency = float(10**9 / period(value))
+        except ParameterError:
+            raise ParameterError(f'{what} must be a number of Hz or a text such as "1kHz", got {value!r}') from None
     elif isinstance(value, int | float):
         frequency = float(value)
     else:

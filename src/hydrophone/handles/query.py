@@ -51,6 +51,17 @@ class Query:
     def __repr__(self) -> str:
         return f"<{self.node.type.describe()}>"
 
+    if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there
+
+        def __getattr__(self, name: str) -> Any:
+            """A method that only another handle has: say how to get there."""
+            me = type(self).__name__
+            for other in _HANDLES.values():
+                way = _WAYS.get((me, other.__name__))
+                if way and not name.startswith("_") and hasattr(other, name):
+                    raise AttributeError(f"a {me} has no {name!r}, a {other.__name__} has: {way}.{name}(...)")
+            raise AttributeError(f"{me!r} object has no attribute {name!r}")
+
     def explain(self, stage: str = "logical") -> str:
         """What the plan does, node by node: type, reach, scope, host and why.
 
@@ -255,6 +266,18 @@ _ERROR = late.error()
 _SIDE = late.side()
 
 _HANDLES: dict[type[DataType], type[Query]] = {}
+_WAYS = {
+    ("Stream", "Signal"): "signal(column)",
+    ("Stream", "UniformSignal"): "signal(column).sample(period)",
+    ("Stream", "Windowed"): "signal(column).sample(period).window(size)",
+    ("Signal", "UniformSignal"): "sample(period)",
+    ("Signal", "Windowed"): "sample(period).window(size)",
+    ("UniformSignal", "Stream"): "events()",
+    ("UniformSignal", "Windowed"): "window(size)",
+    ("Windowed", "UniformSignal"): "overlap_add()",
+    ("Windowed", "Stream"): "overlap_add().events()",
+}
+"""From one handle to another, for errors."""
 
 
 def handle(node: Node) -> Query:

@@ -87,8 +87,19 @@ class Reductions(Query):
     ) -> UniformSignal:
         """An aggregate of one's own: ``add(state, samples)`` and ``remove(state, samples)`` give the new state, ``result(state)`` a value.
 
-        All get arrays with a row per window. Where windows overlap, only samples that come and go are added and removed; now and
-        then, and where there is no `remove`, the state is made afresh from `initial`.
+        All get arrays with a row per window; a state has as many columns as `initial` has numbers. Where windows overlap, only samples
+        that come and go are added and removed; now and then, and where there is no `remove`, the state is made afresh from `initial`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, hydrophone as hp
+        >>> x = hp.from_arrow(pa.table({"t": [0, 1, 2, 3], "v": [1.0, 2.0, 3.0, 4.0]}), time="t").signal("v").sample(1)
+        >>> def add(state, samples):
+        ...     return state + (samples**3).sum(axis=1, keepdims=True)
+        >>> def remove(state, samples):
+        ...     return state - (samples**3).sum(axis=1, keepdims=True)
+        >>> x.window(2, hop=1).aggregate(add, remove).to_arrow()["value"].to_pylist()
+        [9.0, 35.0, 91.0]
         """
         start = tuple(np.atleast_1d(np.asarray(initial)).tolist())
         states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=isinstance(self.node, Window))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.engine import local
-from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.delays import Delays
 from hydrophone.handles.detectors import Detectors
+from hydrophone.handles.lengths import samples
 from hydrophone.handles.own import OwnFilters
 from hydrophone.handles.rates import Rates
 from hydrophone.handles.reductions import Rollings
@@ -73,14 +73,4 @@ class UniformSignal(
         return local.run_segments(self.node)
 
     def _samples(self, value: int | str, what: str, operator: str = "window") -> int:
-        if not isinstance(value, str):
-            return int(value)
-        timebase = self.node.type.timebase
-        if timebase is None:
-            raise SignalTypeError(f"{operator}: {what} must be in samples where every key has a period of its own")
-        count = duration(value) / timebase.period
-        if count.denominator != 1:
-            raise ParameterError(
-                f"{operator}: {what} {value!r} is not a whole number of samples", hint="give it in samples"
-            )
-        return int(count)
+        return samples(value, self.node.type, f"{operator}: {what}")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.ops.calls import frozen, guarded
+from hydrophone.ops.calls import frozen, guarded, name_of
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
@@ -224,11 +224,12 @@ class ApplyKernel(Kernel):
 
 def called(operator: WindowOperator, method: Callable[..., Any], size: int, moved: Moved, *before: Array) -> Array:
     """Call a method of the user's operator; a wrong shape or an exception names it."""
-    name, rows = f"{type(operator).__qualname__}.{method.__name__}", len(moved.all)
+    what, name, hint, sized = _words(operator, method, size)
+    rows = len(moved.all)
     x = Moved(*(frozen(a) for a in (moved.all, moved.new, moved.old)))
     y = guarded(
-        "apply",
-        "x.all, x.new, x.old and y are arrays with a row per window",
+        what,
+        hint,
         lambda *prior: method(x, *prior),
         *before,
         name=name,
@@ -237,10 +238,20 @@ def called(operator: WindowOperator, method: Callable[..., Any], size: int, move
         y = y[:, None]
     if y.shape != (rows, size):
         raise DataError(
-            f"apply: {name} gave an array of shape {y.shape} for {rows} windows and an output_size of {size}",
+            f"{what}: {name} gave an array of shape {y.shape} for {rows} windows and {sized}",
             hint="it must give one row per window; reduce along axis 1 with keepdims=True",
         )
     return y
+
+
+def _words(operator: WindowOperator, method: Callable[..., Any], size: int) -> tuple[str, str, str, str]:
+    """For errors: what the user called and wrote, what that gets, and how large its answer is."""
+    if isinstance(operator, Adding):
+        names = [name_of(f) for f in (operator.add, operator.remove if method.__name__ == "update" else None) if f]
+        gets = "the state and the samples are arrays with a row per window"
+        return "aggregate", " and ".join(names), gets, f"a state of {size} each"
+    name = f"{type(operator).__qualname__}.{method.__name__}"
+    return "apply", name, "x.all, x.new, x.old and y are arrays with a row per window", f"an output_size of {size}"
 
 
 class Adding(WindowOperator):
