@@ -88,7 +88,14 @@ def concrete_nodes() -> list[type[Node]]:
     return found
 
 
-METHOD_OF = {"Combine": "__add__", "Scalar": "__mul__", "Modulate": "__mul__", "Tumble": "tumble", "Place": None, "Blocks": "iterate"}
+METHOD_OF = {
+    "Combine": "__add__",
+    "Scalar": "__mul__",
+    "Modulate": "__mul__",
+    "Tumble": "tumble",
+    "Place": None,
+    "Blocks": "iterate",
+}
 """Operators that are not written as a method of their own name: the planner's Place, and arithmetic."""
 
 

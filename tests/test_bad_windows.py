@@ -79,6 +79,16 @@ class Wide(hp.WindowOperator):
         return x.all
 
 
+class Short(hp.WindowOperator):
+    slides = True
+
+    def output_size(self, size: int) -> int:
+        return 1
+
+    def recompute(self, x: Any) -> Any:
+        return x.all[:, :1]
+
+
 class Nothing(hp.WindowOperator):
     def output_size(self, size: int) -> int:
         return 0
@@ -123,6 +133,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         lambda: windows().aggregate(lambda state, x: state + x.sum(axis=1)),
         ("aggregate: ", "lambda", "gave an array of shape (2, 2) for 2 windows and a state of 1 each", "keepdims=True"),
     ),
+    ("apply-slides", ParameterError, lambda: windows().apply(Short()), ("answers of 1 values cannot slide with windows of 4",)),
     ("apply-nothing", ParameterError, lambda: windows().apply(Nothing()), ("output_size must give at least 1",)),
     ("apply-raises", DataError, lambda: windows().apply(Broken()), ("Broken.recompute raised ValueError",)),
     ("unwindow-complex", SignalTypeError, lambda: spectra().unwindow(np.mean), ("unwindow: the windows are complex",)),
@@ -255,6 +266,34 @@ def test_the_period_of_jittered_stamps() -> None:
 def test_a_sample_function_that_changes_its_mind_is_named() -> None:
     with pytest.raises(DataError, match=r"map: .*turns.* gave complex128"):
         signal().map(turns).to_arrow()
+
+
+@pytest.mark.parametrize(("marks", "made"), [(True, 7), (False, 385)])
+def test_an_operator_updates_where_the_one_before_slides(marks: bool, made: int) -> None:
+    """Of 385 windows seven begin 64 of the grid; the others are recomputed only where nobody says what came and went."""
+    rows: list[int] = []
+
+    class Double(hp.WindowOperator):
+        slides = marks
+
+        def recompute(self, x: Any) -> Any:
+            return 2 * x.all
+
+    class Total(hp.WindowOperator):
+        def output_size(self, size: int) -> int:
+            return 1
+
+        def recompute(self, x: Any) -> Any:
+            rows.append(0 if (x.all == x.all[:, :1]).all() else len(x.all))  # the operator is tried on ones
+            return x.all.sum(axis=1, keepdims=True)
+
+        def update(self, x: Any, y: Any) -> Any:
+            return y + x.new.sum(axis=1, keepdims=True) - x.old.sum(axis=1, keepdims=True)
+
+    query = signal(np.arange(400.0)).window(16, hop=1).apply(Double()).apply(Total())
+    found = query.to_pandas()
+    assert sum(rows) == made
+    assert [v[0] for v in found["values"]] == [2.0 * sum(range(n, n + 16)) for n in range(385)]
 
 
 def test_a_burst_does_not_stay_in_a_window_operator() -> None:

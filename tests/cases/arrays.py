@@ -192,6 +192,18 @@ class RunningEnergy(hp.WindowOperator):
         return y + (x.new**2).sum(axis=1, keepdims=True) - (x.old**2).sum(axis=1, keepdims=True)
 
 
+class Cubed(hp.WindowOperator):
+    """Value by value, so that its answers slide and another operator can follow them."""
+
+    slides = True
+
+    def recompute(self, x: Any) -> Any:
+        return x.all**3
+
+    def update(self, x: Any, y: Any) -> Any:
+        return np.concatenate([y[:, x.new.shape[1] :], x.new**3], axis=1)
+
+
 class Ramp(hp.WindowOperator):
     """Without an update, and as long as its input."""
 
@@ -473,6 +485,16 @@ CASES = [
         then=lambda w: w.apply(RunningEnergy()),
         array=lambda a: np.array([(a**2).sum()]),
         tolerance=1e-12,
+    ),
+    window(
+        "apply-twice",
+        data.beats(218),
+        8,
+        2,
+        node=Apply,
+        then=lambda w: w.apply(Cubed()).power().apply(RunningEnergy()),
+        array=lambda a: np.array([(a**12).sum()]),
+        tolerance=1e-9,
     ),
     window(
         "apply-rough",

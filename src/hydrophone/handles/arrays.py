@@ -25,8 +25,8 @@ from hydrophone.ops.overlap_add import OverlapAdd
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.tapers import taper
 from hydrophone.ops.unwindow import Unwindow
-from hydrophone.ops.window_operator import Apply, WindowOperator
-from hydrophone.ops.windows import MapWindows, Window
+from hydrophone.ops.window_operator import Apply, WindowOperator, sliding
+from hydrophone.ops.windows import MapWindows
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -96,7 +96,7 @@ class Arrays(Query):
 
     def apply(self, operator: WindowOperator) -> Windowed:
         """A window operator of one's own; see `hydrophone.WindowOperator`."""
-        return self._then(Apply, operator=operator, raw=isinstance(self.node, Window))
+        return self._then(Apply, operator=operator, raw=sliding(self.node))
 
     def unwindow(self, how: str | Callable[[Any], Any] = "sum") -> UniformSignal:
         """Back to samples: the sum of the windows that meet at a sample, their mean, or what a function makes of them.

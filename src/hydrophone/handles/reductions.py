@@ -10,7 +10,7 @@ import numpy as np
 from hydrophone.handles.query import Query
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.rolling import Rolling, Statistic
-from hydrophone.ops.window_operator import Adding, Apply
+from hydrophone.ops.window_operator import Adding, Apply, sliding
 from hydrophone.ops.windows import Window
 from hydrophone.plan.types import Missing
 
@@ -102,7 +102,7 @@ class Reductions(Query):
         [9.0, 35.0, 91.0]
         """
         start = tuple(np.atleast_1d(np.asarray(initial)).tolist())
-        states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=isinstance(self.node, Window))
+        states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=sliding(self.node))
         return states._then(Reduce, function=result or _first, at=at)
 
 

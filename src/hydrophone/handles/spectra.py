@@ -34,7 +34,8 @@ class WindowSpectra(Query):
         """Samples from the spectra of ``stft(size, hop=hop, window=window)``: ``scipy.signal.ShortTimeFFT.istft``.
 
         Every sample that all its windows cover comes back as it was. Where some are missing (the first and last ``size - hop`` samples,
-        and those beside holes) it comes back weaker; ``stft(..., missing="zero")`` has all windows.
+        and those beside holes) it comes back weaker; ``stft(..., missing="zero")`` has all windows, and what they reach beyond the
+        samples comes back too, as zeros up to rounding.
         """
         kind = self.node.type
         made: Any = self.irfft() if kind.length == kind.size // 2 + 1 else self.ifft()  # type: ignore[attr-defined]

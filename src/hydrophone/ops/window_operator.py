@@ -12,8 +12,10 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.arrays import Magnitude, Phase, Power
 from hydrophone.ops.calls import frozen, guarded, name_of
 from hydrophone.ops.grids import Grids
+from hydrophone.ops.windows import Window
 from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -47,6 +49,9 @@ class WindowOperator:
     the samples that came and went. Every `every` windows (counted on the absolute grid), after a hole, and where the last
     answer is not finite, the engine recomputes: so rounding cannot add up, and every way of running gives the same bits.
 
+    An answer that *slides* is as long as the window, and moves on with it: what it says of samples that stay is what it said of
+    them before. With ``slides = True`` an operator that follows sees what came and went in these answers, and can update too.
+
     Examples
     --------
     >>> class RunningEnergy(WindowOperator):
@@ -60,6 +65,8 @@ class WindowOperator:
 
     every: ClassVar[int] = 64
     """Windows from one recomputation to the next."""
+    slides: ClassVar[bool] = False
+    """Whether the first ``size - hop`` values of an answer are the last ones of the answer before."""
 
     def output_size(self, size: int) -> int:
         """Values of an answer, for windows of `size` samples."""
@@ -89,12 +96,12 @@ class Apply(Node):
     """A window operator of the user's; reference: its `recompute` on every window.
 
     Start and gap: a window whose predecessor is missing is recomputed. End: nothing follows the last window. Windows that
-    are no longer the samples themselves (after a taper or a transform) are always recomputed.
+    do not slide (after a taper or a transform) are always recomputed.
     """
 
     operator: WindowOperator
     raw: bool
-    """Whether the windows are the samples, so that each is the last one moved on."""
+    """Whether the windows slide: each is the last one moved on."""
 
     needs = Order.INDEX
     gives = Order.INDEX
@@ -122,6 +129,11 @@ class Apply(Node):
         size = self.operator.output_size(x.length)
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ParameterError(f"apply: output_size must give at least 1, got {size!r}")
+        if self.operator.slides and size != x.length:
+            raise ParameterError(
+                f"apply: answers of {size} values cannot slide with windows of {x.length}",
+                hint="slides = True says that an answer moves on as its window does, value by value",
+            )
         return int(size)
 
     def moves(self, x: WindowedType) -> bool:
@@ -135,6 +147,15 @@ class Apply(Node):
     def kernel(self, x: WindowedType) -> Kernel:
         """Run it."""
         return ApplyKernel(self.operator, x, self.type, self.moves(x))
+
+
+def sliding(node: Node) -> bool:
+    """Whether every window of a node is the last one moved on by a hop: samples, and what was made of each of them alone."""
+    if isinstance(node, Apply):
+        return node.raw and node.operator.slides
+    if isinstance(node, Magnitude | Power | Phase):
+        return sliding(node.inputs[0])
+    return isinstance(node, Window)
 
 
 class ApplyKernel(Kernel):
