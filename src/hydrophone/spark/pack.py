@@ -238,7 +238,8 @@ class Packer:
 
     def _by_key(self, target: Target, table: pa.Table) -> Ints:
         names = key_columns(target.prefix)
-        if names is None:
+        # A filter before a key_by may remove the rows whose new key is null: only behind it null is an error.
+        if names is None or any(table[n].null_count for n in names):
             return _computed_shard(target.prefix, table, len(self.labels))
         return spread([table[n] for n in names], len(self.labels), len(table))
 
