@@ -190,8 +190,16 @@ def top(name: str, source: Source, k: int, by: str, size: int, offset: int = 0) 
 
 
 def reservoir(name: str, source: Source, k: int, size: int, seed: int) -> Case:
+    def hashed(value: Any) -> int:
+        if value is None:
+            return 0
+        known = np.float64(value + 0.0).view(np.int64) if isinstance(value, float) else value
+        return 1 + int(spread([pa.array([known])], 2**63 - 2, 1)[0])
+
     def ranked(e: Event) -> int:
-        return int(spread([pa.array([seed]), pa.array([e.start]), pa.array(list(e.key))], 2**63 - 2, 1)[0])
+        values = [hashed(e.payload[c]) for c in names(source)]
+        known = [seed, e.start, e.stop, *values, *e.key]
+        return int(spread([pa.array([n]) for n in known], 2**63 - 2, 1)[0])
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
         groups = oracles.tumble(i["x"].events(), size).values()

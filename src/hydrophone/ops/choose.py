@@ -15,6 +15,7 @@ from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.keys import spread
 from hydrophone.marks import Mark, moved, of
 from hydrophone.ops.aggregates import check_span
+from hydrophone.ops.payload import hashes
 from hydrophone.ops.place import in_order
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -75,8 +76,7 @@ class TopK(Choose):
 class Reservoir(Choose):
     """A random sample of k events of every key and window, the same for the same seed whatever the arrival.
 
-    An event is ranked by a hash of the seed, its key and its start; events that start together are ranked together, in order of
-    end and columns.
+    An event is ranked by a hash of the seed, its key, its lifetime and its columns; equal events are ranked together.
     """
 
     seed: int = 0
@@ -155,14 +155,18 @@ class TopKKernel(ChooseKernel):
 class ReservoirKernel(ChooseKernel):
     """Ranks by a hash."""
 
+    VERSION = 2
+
     def __init__(self, k: int, size: int, offset: int, seed: int) -> None:
         super().__init__(k, size, offset)
         self.seed = seed
 
     def rank(self, events: Events) -> Ints:
-        """A hash of seed, key and start."""
-        position = [pa.array(np.full(len(events), self.seed)), pa.array(events.start)]
-        return spread([*position, *self.keys.columns(events.slot)], MAX_TIME - 1, len(events))
+        """A hash of all that an event is: by its start alone, events that start together would be taken or left together."""
+        position = [np.full(len(events), self.seed), events.start, events.stop]
+        values = [n for c in events.columns.columns for n in hashes(c.combine_chunks())]
+        known = [pa.array(n) for n in (*position, *values)]
+        return spread([*known, *self.keys.columns(events.slot)], MAX_TIME - 1, len(events))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,6 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.batch import Events, Ints
+from hydrophone.keys import spread
+
+_MOST = 2**63 - 2
 
 
 def codes(batches: Sequence[Events]) -> list[Ints]:
@@ -32,6 +35,35 @@ def codes(batches: Sequence[Events]) -> list[Ints]:
             index = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
             code = np.unique(code * max(len(encoded.dictionary), 1) + index, return_inverse=True)[1].astype(np.int64)
     return [*np.split(code, np.cumsum([len(b) for b in batches])[:-1])]
+
+
+def hashes(column: pa.Array) -> list[Ints]:
+    """Numbers for every row of a column that depend on its value alone, the same in every process; 0 is null.
+
+    NaN equals NaN, and -0.0 equals 0.0.
+
+    Examples
+    --------
+    >>> [(n == n[0]).tolist() for n in hashes(pa.array([-0.0, 0.0, None, 1.0]))]
+    [[True, True, False, False]]
+    """
+    out = []
+    for part in _parts(column):
+        there = part.is_valid().to_numpy(zero_copy_only=False)
+        number = np.zeros(len(part), np.int64)
+        number[there] = 1 + spread([_numbers(part.drop_null())], _MOST, int(there.sum()))
+        out.append(number)
+    return out
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Floats by their bits and times as they are counted; texts stay."""
+    if pa.types.is_floating(column.type):
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
+        return pa.array(np.where(np.isnan(values), np.nan, values).view(np.int64))
+    if pa.types.is_temporal(column.type):
+        return column.view({4: pa.int32(), 8: pa.int64()}[column.type.bit_width // 8])
+    return column
 
 
 def _parts(column: pa.Array) -> Iterator[pa.Array]:
