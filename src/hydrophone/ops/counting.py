@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events
+from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, held_back, of
@@ -25,7 +25,7 @@ from hydrophone.time import MAX_TIME, format_instant
 class CountWindow(Node):
     """Aggregates per key over every `size` numbers of a sequence column: 0 to size - 1, and so on, whether all came or not.
 
-    The sequence must not fall as time goes on. A window lasts from its first start to its last end, and is given when a
+    The sequence must rise as time goes on, without repeats (events that start together may have theirs in any order). A window lasts from its first start to its last end, and is given when a
     number of a later window has come in order, or at the end of the data.
     """
 
@@ -66,6 +66,7 @@ class CountWindow(Node):
 class CountWindowKernel(Aggregating):
     """The open window of every key: the rows of picks are held under the start of their window."""
 
+    VERSION = 2
     keyed = True
 
     def __init__(self, size: int, by: str, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
@@ -80,7 +81,7 @@ class CountWindowKernel(Aggregating):
                 f"count_window: {batch.columns[self.by].null_count} events have no number in {self.by!r}",
                 hint="leave them out first: where(~hp.col(...).is_null())",
             )
-        number = batch.columns[self.by].to_numpy().astype(np.int64) // self.size
+        number = batch.columns[self.by].to_numpy().astype(np.int64)
         columns = part_table(self.parts(batch)).append_column("number", pa.array(number))
         for i, pick in enumerate(self.picks):
             columns = columns.append_column(f"v{i}", batch.columns[pick.column])
@@ -90,7 +91,7 @@ class CountWindowKernel(Aggregating):
         # Events that start together may come in any order of their numbers.
         rows = rows.select(np.lexsort((rows.columns["number"].to_numpy(), rows.start, rows.slot)))
         self._check(rows)
-        number = rows.columns["number"].to_numpy()
+        number = self._window(rows)
         last = np.append(np.flatnonzero(rows.slot[1:] != rows.slot[:-1]), len(rows) - 1)
         newest = np.repeat(number[last], np.diff(last, prepend=-1))
         done = number < newest
@@ -109,16 +110,27 @@ class CountWindowKernel(Aggregating):
 
     def _check(self, rows: Events) -> None:
         number = rows.columns["number"].to_numpy()
-        falls = np.flatnonzero((rows.slot[1:] == rows.slot[:-1]) & (number[1:] < number[:-1]))
-        if len(falls):
+        wrong = np.flatnonzero((rows.slot[1:] == rows.slot[:-1]) & (number[1:] <= number[:-1]))
+        if not len(wrong):
+            return
+        at = wrong[0] + 1
+        when = format_instant(int(rows.start[at]))
+        if number[at] == number[at - 1]:
             raise DataError(
-                f"count_window: {self.by!r} falls at {format_instant(int(rows.start[falls[0] + 1]))}",
-                hint="windows by a sequence need numbers that do not fall as time goes on",
+                f"count_window: {self.by!r} has {number[at]} twice, the second at {when}",
+                hint="the numbers of a key must differ; distinct() before it leaves out rows that came twice",
             )
+        raise DataError(
+            f"count_window: {self.by!r} falls at {when}",
+            hint="windows by a sequence need numbers that rise as time goes on",
+        )
+
+    def _window(self, rows: Events) -> Ints:
+        return rows.columns["number"].to_numpy() // self.size
 
     def _windows(self, rows: Events) -> Events:
         """Results of whole windows, whose rows are in order."""
-        number = rows.columns["number"].to_numpy()
+        number = self._window(rows)
         first = np.flatnonzero(
             np.concatenate([[True], (rows.slot[1:] != rows.slot[:-1]) | (number[1:] != number[:-1])])
         )
