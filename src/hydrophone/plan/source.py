@@ -65,12 +65,22 @@ class Layout:
             )
         for name in self.key:
             check_key(self.schema.field(name), what)
-        for name in filter(None, [self.time, self.end]):
-            _check_time(self.schema.field(name), what)
+        _check_time(self.schema.field(self.time), what)
+        if self.end:
+            self.check_same_times(self.end, f"{what}: end column")
         if self.samples and (self.period is None) == (self.timebase is None):
             raise ParameterError(
                 f"{what}: segments need a period",
                 hint='name its column (period="period") or give one for all: period="1ms"',
+            )
+
+    def check_same_times(self, name: str, what: str) -> None:
+        """Refuse a column that cannot be compared with the time column: another kind of clock, or a zone on one side only."""
+        time, other = (self.schema.field(n).type for n in (self.time, name))
+        if times_of(time) != times_of(other):
+            raise SignalTypeError(
+                f"{what} {name!r} is {other}, and time column {self.time!r} is {time}",
+                hint="both must be integers in nanoseconds, or timestamps with a zone, or timestamps without one; cast one of them first",
             )
 
     @property
@@ -138,6 +148,19 @@ def check_key(field: pa.Field, what: str) -> None:
         )
 
 
+def times_of(kind: pa.DataType) -> str:
+    """What sort of times a column has; only those of one sort can be compared.
+
+    Examples
+    --------
+    >>> times_of(pa.timestamp("us", "Europe/Berlin")), times_of(pa.timestamp("ns")), times_of(pa.int64())
+    ('timestamps with a zone', 'timestamps without a zone', 'integers')
+    """
+    if pa.types.is_timestamp(kind):
+        return f"timestamps {'with' if kind.tz else 'without'} a zone"
+    return "integers" if pa.types.is_integer(kind) else str(kind)
+
+
 def _check_time(field: pa.Field, what: str) -> None:
     if not (pa.types.is_timestamp(field.type) or field.type in (pa.int64(), pa.int32(), pa.uint32())):
         raise SignalTypeError(
@@ -156,8 +179,17 @@ class Leaf(Node):
     gives = Order.ANY
 
     def check(self) -> None:
-        """Columns exist and have types that can serve."""
+        """Columns exist and have types that can serve, those of the promise too."""
         self.layout.check("source")
+        promise = self.progress
+        if promise is None:
+            return
+        names = self.layout.schema.names
+        for name in filter(None, [promise.column, promise.by]):
+            if name not in names:
+                raise ParameterError(f"progress: no column {name!r}; the data has: {', '.join(names)}")
+        if promise.column is not None:
+            self.layout.check_same_times(promise.column, "progress: column of marks")
 
     def output_type(self) -> DataType:
         """The layout decides."""
