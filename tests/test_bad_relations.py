@@ -227,6 +227,72 @@ def test_a_sequence_that_falls_is_an_error() -> None:
         points(i=[5, None, 2]).count_window(2, by="i").agg(n=hp.count()).to_arrow()
 
 
+def test_a_sequence_that_repeats_is_an_error_however_rows_come() -> None:
+    rows = pa.table({"k": ["a", "b", "a", "a"], "t": [0, 0, 10, 20], "i": [0, 0, 1, 1]})
+    query = hp.from_arrow(rows, key="k", time="t", progress=hp.ordered()).count_window(3, by="i").agg(n=hp.count())
+    for run in (query.to_arrow, lambda: list(query.batches(rows=1)), lambda: list(query.batches(rows=2))):
+        with pytest.raises(hp.DataError, match="'i' has 1 twice, the second at .*020Z") as caught:
+            run()
+        assert caught.value.hint and "distinct()" in caught.value.hint
+
+
+def zoned(zone: str | None, **more: Any) -> hp.Stream:
+    kind = pa.timestamp("us", zone)
+    return hp.from_arrow(pa.table({"t": pa.array([0, 10], kind), "v": [1, 2]}), time="t", **more)
+
+
+def test_times_with_a_zone_never_meet_times_without() -> None:
+    utc, berlin, none = zoned("UTC"), zoned("Europe/Berlin"), zoned(None)
+    assert len(utc.join(berlin).to_arrow()) == 2  # zones are ways to write an instant
+    for meet in (lambda: utc.join(none), lambda: none.asof_join(berlin), lambda: hp.union(utc, berlin, none)):
+        with pytest.raises(
+            SignalTypeError, match="some of the timestamps have a time zone, and others have none"
+        ) as caught:
+            meet()
+        assert caught.value.where and caught.value.hint
+
+
+MARKED = {"t": [1, 2], "text": ["x", "y"], "at": pa.array([1, 2], pa.timestamp("us")), "mark": [None, 2]}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"progress": hp.punctuated("nix")}, "progress: no column 'nix'; the data has: t, text, at, mark"),
+        ({"progress": hp.ordered(by="nix")}, "progress: no column 'nix'"),
+        ({"progress": hp.punctuated("text")}, "column of marks 'text' is string, and time column 't' is int64"),
+        ({"progress": hp.punctuated("at")}, r"column of marks 'at' is timestamp\[us\], and time column 't' is int64"),
+        ({"end": "at"}, r"end column 'at' is timestamp\[us\], and time column 't' is int64"),
+    ],
+)
+def test_ends_and_marks_are_times_like_the_time(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(HydrophoneError, match=says) as caught:
+        hp.from_arrow(pa.table(MARKED), time="t", **more)
+    assert caught.value.where
+    hp.from_arrow(pa.table(MARKED), time="t", progress=hp.punctuated("mark"))
+
+
+def test_a_late_policy_is_no_text() -> None:
+    with pytest.raises(ParameterError, match="batches: late must be a policy, got 'drop'"):
+        points().batches(late="drop")  # type: ignore[arg-type]
+
+
+def test_keys_of_other_types_are_to_be_cast() -> None:
+    numbers, texts = points(n=[1, 2, 3]), points(n=["1", "2", "3"])
+    with pytest.raises(SignalTypeError, match="the keys differ") as caught:
+        numbers.join(texts, on="n")
+    assert caught.value.hint and "cast" in caught.value.hint
+
+
+def test_a_sample_of_events_that_start_together_is_fair() -> None:
+    stream = hp.from_arrow(
+        pa.table({"t": [0] * 40, "v": [None, *np.arange(39.0)], "s": [f"s{i}" for i in range(40)]}), time="t"
+    )
+    taken = [v for seed in range(50) for v in stream.reservoir(10, size=5, seed=seed).to_arrow()["s"].to_pylist()]
+    counts = np.unique(taken, return_counts=True)[1]
+    assert len(counts) == 40 and counts.min() > 2 and counts.max() < 26  # 12.5 each, by a binomial law
+
+
 def test_sorted_events_leave_in_the_order_of_time() -> None:
     rng = np.random.default_rng(1)
     table = pa.table({"k": rng.integers(0, 5, 200), "t": rng.integers(0, 60, 200), "v": rng.normal(size=200)})

@@ -66,7 +66,7 @@ class KeyTable:
         """The slot of every row; keys not seen before get a new one."""
         if not self.schema.names:
             return self.zeros(len(columns[0]) if columns else 0)
-        columns = [_flat(c, f.type) for c, f in zip(columns, self.schema, strict=True)]
+        columns = [_flat(c, f.type, f.name) for c, f in zip(columns, self.schema, strict=True)]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type):
             return self._integer_slots(columns[0])
         if self._rows is not None:
@@ -255,7 +255,7 @@ def _grown(column: pa.Array, size: int) -> pa.Array:
     return pa.concat_arrays([column, pa.nulls(missing, column.type)]) if missing else column
 
 
-def _flat(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+def _flat(column: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str = "") -> pa.Array:
     """One contiguous array of the scope's own type, without nulls."""
     if isinstance(column, pa.ChunkedArray):
         column = (
@@ -267,8 +267,8 @@ def _flat(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
         )
     if column.null_count:
         raise DataError(
-            f"key: {column.null_count} rows have no key",
-            hint="drop them before the source, or give them a key of their own",
+            f"key: {column.null_count} rows have no key{f' in {name!r}' if name else ''}",
+            hint="drop them before the source (what key_by or on= make the key: with where), or give them a key of their own",
         )
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

@@ -183,6 +183,7 @@ class Query:
         results are, and how long marks took through all operators.
         """
         _check_unmarked(unmarked, "batches")
+        _check_late(late, "batches")
         if rows < 1:
             raise ParameterError(f"batches: rows must be at least 1, got {rows}")
         if order not in ("any", "enforce"):
@@ -241,6 +242,7 @@ class Query:
 
         write.check(to, "start")
         _check_unmarked(unmarked, "start")
+        _check_late(late, "start")
         return streaming.start(
             self.node,
             spark,
@@ -254,6 +256,14 @@ class Query:
             shape=emit.check_shape(self.node.type, shape),
             unmarked=unmarked,
             combine=combine,
+        )
+
+
+def _check_late(policy: late.Late | None, what: str) -> None:
+    if policy is not None and not isinstance(policy, late.Late):
+        raise ParameterError(
+            f"{what}: late must be a policy, got {policy!r}",
+            hint='one of hp.late.side("late/"), hp.late.drop(), hp.late.adjust(), hp.late.error()',
         )
 
 

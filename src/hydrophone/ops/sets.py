@@ -24,7 +24,9 @@ def same_key(left: StreamType, right: StreamType, what: str) -> None:
     if left.scope != right.scope:
         raise SignalTypeError(
             f"{what}: the keys differ: {list(left.scope)} and {list(right.scope)}",
-            hint="name the columns that must be equal (on=...), or give both the same key with key_by",
+            hint="cast the column of one side to the type of the other, before the source"
+            if left.key.names == right.key.names
+            else "name the columns that must be equal (on=...), or give both the same key with key_by",
         )
     same_clock(left, right, what)
 
