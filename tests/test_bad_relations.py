@@ -231,7 +231,7 @@ def test_a_sequence_that_repeats_is_an_error_however_rows_come() -> None:
     rows = pa.table({"k": ["a", "b", "a", "a"], "t": [0, 0, 10, 20], "i": [0, 0, 1, 1]})
     query = hp.from_arrow(rows, key="k", time="t", progress=hp.ordered()).count_window(3, by="i").agg(n=hp.count())
     for run in (query.to_arrow, lambda: list(query.batches(rows=1)), lambda: list(query.batches(rows=2))):
-        with pytest.raises(hp.DataError, match="'i' has 1 twice, the second at .*020Z") as caught:
+        with pytest.raises(hp.DataError, match=r"'i' has 1 twice, the second at .*020Z") as caught:
             run()
         assert caught.value.hint and "distinct()" in caught.value.hint
 

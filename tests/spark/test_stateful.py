@@ -346,6 +346,19 @@ def test_a_key_that_is_computed_finds_its_shard() -> None:
     assert pa.concat_tables(stream.results).sort_by("t").sort_by("name")["n"].to_pylist() == [3, *[5] * 9] * 2
 
 
+def test_rows_without_the_new_key_may_be_filtered_before_key_by() -> None:
+    rows = pa.table({"t": range(40), "s": [None if i < 20 and i % 3 == 0 else f"s{i % 5}" for i in range(40)]})
+    named = hp.from_arrow(rows, time="t", progress=hp.ordered()).where(~hp.col("s").is_null()).key_by("s")
+    stream = Rehearsal(named.tumble(40).agg(n=hp.count()), 3, hp.late.error())
+    stream.run({0: rows.slice(0, 20)})  # with nulls and without, equal keys must meet in one shard
+    stream.run({0: rows.slice(20)}, {0: MAX_TIME})
+    found = {r["s"]: r["n"] for t in stream.results for r in t.to_pylist()}
+    assert found == {k: rows["s"].to_pylist().count(k) for k in ("s0", "s1", "s2", "s3", "s4")}
+    unfiltered = hp.from_arrow(rows, time="t", progress=hp.ordered()).key_by("s").tumble(40).agg(n=hp.count())
+    with pytest.raises(hp.DataError, match="rows have no key in 's'"):
+        Rehearsal(unfiltered, 3, hp.late.error()).run({0: rows})
+
+
 def test_content_orders_rows_whatever_came_first() -> None:
     rows = pa.table({"x": [0.0, -0.0, float("nan"), 1.5, None], "n": [[1], [2], None, [3], [4]]})
     mixed = rows.take(pa.array([3, 1, 4, 0, 2]))

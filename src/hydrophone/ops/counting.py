@@ -25,8 +25,9 @@ from hydrophone.time import MAX_TIME, format_instant
 class CountWindow(Node):
     """Aggregates per key over every `size` numbers of a sequence column: 0 to size - 1, and so on, whether all came or not.
 
-    The sequence must rise as time goes on, without repeats (events that start together may have theirs in any order). A window lasts from its first start to its last end, and is given when a
-    number of a later window has come in order, or at the end of the data.
+    The sequence must rise as time goes on, without repeats; events that start together may have theirs in any order. A window
+    lasts from its first start to its last end, and is given when a number of a later window has come in order, or at the end
+    of the data.
     """
 
     size: int
