@@ -10,6 +10,7 @@ import numpy as np
 
 from hydrophone.batch import Batch, Segments, Windows
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark
 from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -44,6 +45,8 @@ class Blocks(Node):
 class BlocksKernel(Kernel):
     """Keeps nothing."""
 
+    keyed = True
+
     def __init__(self, kind: WindowedType) -> None:
         self.kind, self.regrid = kind, _regrid(kind)
 
@@ -56,7 +59,7 @@ class BlocksKernel(Kernel):
         values = np.ascontiguousarray(batch.values).ravel()
         return (Segments.of_samples(np.repeat(batch.slot, length), index, values, self.regrid.bases(batch.base)),)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""
         return (), self.regrid.mark(marks[0], self.kind.timebase, back=self.kind.size - 1)
 
