@@ -246,7 +246,7 @@ def test_times_with_a_zone_never_meet_times_without() -> None:
     assert len(utc.join(berlin).to_arrow()) == 2  # zones are ways to write an instant
     for meet in (lambda: utc.join(none), lambda: none.asof_join(berlin), lambda: hp.union(utc, berlin, none)):
         with pytest.raises(
-            SignalTypeError, match="one side has timestamps with.* a zone, the other timestamps with"
+            SignalTypeError, match=r"one side has timestamps with.* a zone, the other timestamps with"
         ) as caught:
             meet()
         assert caught.value.where and caught.value.hint
