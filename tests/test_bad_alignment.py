@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -27,6 +28,9 @@ def own_period() -> Any:
 
 BAD: list[tuple[str, type[HydrophoneError], Callable[[], Any], str]] = [
     ("realign", ParameterError, lambda: signal().plus(signal(), realign="stretch"), "realign must be"),
+    ("shift-slower", ParameterError, lambda: signal().plus(signal(5), realign="shift"), "signals of one period, got"),
+    ("shift-faster", ParameterError, lambda: signal(5).over(signal(), realign="shift"), "signals of one period, got"),
+    ("shift-combine", ParameterError, lambda: signal().combine(signal(5), np.add, realign="shift"), "combine: realign"),
     ("fill", ParameterError, lambda: signal().plus(signal(5), fill="linear"), "resample: fill must be a fill"),
     ("resample-fill", ParameterError, lambda: signal().resample(5, fill=3), "resample: fill must be a fill"),
     ("own-period", SignalTypeError, lambda: signal() + own_period(), "different grids"),

@@ -14,7 +14,7 @@ from hydrophone.ops.functions import Modulate, TimeFunction
 from hydrophone.ops.rates import ShiftTo
 from hydrophone.ops.resample import Resample
 from hydrophone.ops.sampling import Fill, Sample
-from hydrophone.plan.types import SignalType
+from hydrophone.plan.types import SignalType, rate
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -31,7 +31,8 @@ class Arithmetic(Query):
 
         Periods differ: the signal with the longer one is resampled to the other's grid by `fill` (by default on straight lines between
         neighbours; holes stay holes). Only the instants differ: `other` is resampled to the grid of this one, or with
-        ``realign="shift"`` moved to its nearest beats, at most half a period. A signal at any times is sampled by `fill` on this grid.
+        ``realign="shift"`` moved to its nearest beats, at most half a period (which needs equal periods). A signal at any times is sampled
+        by `fill` on this grid.
         """
         return self._combine("+", other, fill=fill, realign=realign)
 
@@ -60,7 +61,7 @@ class Arithmetic(Query):
         So a payload of several fields gets a product of its own, such as that of quaternions.
         """
         _check_realign("combine", realign)
-        a, b = _aligned(self, self._sampled("combine", other, fill), fill, realign)
+        a, b = _aligned("combine", self, self._sampled("combine", other, fill), fill, realign)
         return a._then(CombineSamples, b, function=function)
 
     def shift_to(self, other: UniformSignal) -> UniformSignal:
@@ -81,7 +82,7 @@ class Arithmetic(Query):
         _check_realign(f"'{operation}'", realign)
         if isinstance(other, Query):
             other = self._sampled(f"'{operation}'", other, fill)
-            a, b = _aligned(*((other, self) if reflected else (self, other)), fill, realign)
+            a, b = _aligned(f"'{operation}'", *((other, self) if reflected else (self, other)), fill, realign)
             return a._then(Combine, b, operation=operation)
         if isinstance(other, TimeFunction):
             return self._then(Modulate, operation=operation, function=other, reflected=reflected)
@@ -135,12 +136,18 @@ def _check_realign(what: str, realign: object) -> None:
 
 
 def _aligned(
-    a: Arithmetic | UniformSignal, b: Arithmetic | UniformSignal, fill: Fill | None, realign: str
+    what: str, a: Arithmetic | UniformSignal, b: Arithmetic | UniformSignal, fill: Fill | None, realign: str
 ) -> tuple[Arithmetic | UniformSignal, Arithmetic | UniformSignal]:
     """Both signals on one grid; where every key has a period of its own, they are left as they are."""
     one, two = a.node.type.timebase, b.node.type.timebase
     if one is None or two is None or one == two:
         return a, b
+    if realign == "shift" and one.period != two.period:
+        raise ParameterError(
+            f"{what}: realign='shift' needs signals of one period, got {rate(one)} and {rate(two)}",
+            hint="leave realign out: the signal with the longer period is then resampled to the grid of the other",
+            where=user_line(),
+        )
     if one.period > two.period:
         return a._then(Resample, timebase=two, fill=fill), b
     if one.period == two.period and (realign == "shift" or one.same_grid(two)):
