@@ -167,10 +167,19 @@ class Spectra(Query):
     def goertzel(self, frequency: float | str, size: int | str, *, hop: int | str | None = None) -> UniformSignal:
         """One line of the spectrum of the last `size` samples, at any frequency in hertz: ``sum(x * exp(-2j * pi * f * n / fs))``.
 
+        Any below half the rate, that is, and above minus half: what lies beyond has the samples of a tone in between.
+
         The samples are turned down to frequency 0, where a rolling sum takes the place of Goertzel's recursion: it costs as little,
         and keeps no rounding from one window to the next. Start, gap and end are those of a rolling sum.
         """
         cycles = self._cycles(frequency, "goertzel")
+        if not abs(cycles) < Fraction(1, 2):
+            half = rate_of(self.node.type, "goertzel") / 2
+            raise ParameterError(
+                f"goertzel: the frequency must be below half the rate ({half:g} Hz), got {frequency!r}",
+                hint="samples cannot tell such a tone from a slower one",
+                where=user_line(),
+            )
         span = self._samples(size, "size", "goertzel")  # type: ignore[attr-defined]
         step = span if hop is None else self._samples(hop, "hop", "goertzel")  # type: ignore[attr-defined]
         turned: Query = self._then(ShiftFrequency, cycles=-cycles)
