@@ -21,7 +21,7 @@ from hydrophone.ops.arrays import (
     TopK,
     TrimPeak,
 )
-from hydrophone.ops.overlap_add import OverlapAdd
+from hydrophone.ops.overlap_add import OverlapAdd, refuse_other_length
 from hydrophone.ops.pairs import CombineWindows
 from hydrophone.ops.tapers import taper
 from hydrophone.ops.unwindow import Unwindow
@@ -103,6 +103,7 @@ class Arrays(Query):
 
         A function gets an array with a row per sample and a column per window, the oldest first, NaN where there is none.
         """
+        refuse_other_length(self.node.type, "unwindow")
         if how == "sum":
             return self._then(OverlapAdd)
         if how == "mean":

@@ -44,5 +44,5 @@ class Windowed(Arrays, Reductions, WindowSpectra, WindowWavelets, OwnIterations,
         return self._then(MapWindows, function=function)
 
     def overlap_add(self) -> UniformSignal:
-        """Lay the windows back on the time axis and add where they overlap."""
+        """Lay the windows back on the time axis and add where they overlap; a spectrum goes back by `irfft` or `ifft` first."""
         return self._then(OverlapAdd)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hydrophone.batch import Batch, Ints, Mask, Segments, Windows
+from hydrophone.errors import SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, least, lowest, moved, of
 from hydrophone.ops.grids import Grids
@@ -27,7 +28,7 @@ from hydrophone.timebase import Timebase
 class OverlapAdd(Node):
     """Lay windows back on the time axis, the last value at the window's instant, and add where they overlap.
 
-    Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
+    Windows with another number of values than samples have no place there: a value of a spectrum belongs to no instant. Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
     """
 
     gives = Order.INDEX
@@ -35,6 +36,7 @@ class OverlapAdd(Node):
 
     def output_type(self, x: WindowedType) -> UniformType:
         """Samples again."""
+        refuse_other_length(x, "overlap_add")
         return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
 
     def reach(self, x: WindowedType) -> Reach:
@@ -44,6 +46,17 @@ class OverlapAdd(Node):
     def kernel(self, x: WindowedType) -> Kernel:
         """Add."""
         return OverlapAddKernel(x)
+
+
+def refuse_other_length(x: WindowedType, what: str) -> None:
+    """Windows whose values are not one per sample, as those of spectra and correlations."""
+    if x.length == x.size:
+        return
+    undo = "irfft" if x.length == x.size // 2 + 1 else "what makes samples of them again"
+    raise SignalTypeError(
+        f"{what}: windows of {x.size} samples have {x.length} values, so none of them has an instant",
+        hint=f"go back first ({undo}); of windows that are cut short on purpose, make the rest zeros instead",
+    )
 
 
 class OverlapAddKernel(Kernel):
