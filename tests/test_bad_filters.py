@@ -34,6 +34,29 @@ BAD: dict[str, Bad] = {
     "iir-empty": (ParameterError, lambda: signal().iir([], [1]), "iir: b and a must hold at least one number"),
     "iir-nan": (ParameterError, lambda: signal().iir([float("nan")], [1]), "iir: all coefficients must be finite"),
     "iir-a0": (ParameterError, lambda: signal().iir([1], [0, 1]), "iir: a[0] must not be zero"),
+    "iir-integrator": (
+        ParameterError,
+        lambda: signal().iir([1], [1, -1]),
+        "Hint: it adds up samples for ever: integrate()",
+    ),
+    "sos-integrator": (
+        ParameterError,
+        lambda: signal().sos([[1, 0, 0, 1, -1, 0]]),
+        "Hint: it adds up samples for ever",
+    ),
+    "sos-unstable": (
+        ParameterError,
+        lambda: signal().sos([[1, 0, 0, 1, -1.5, 0]]),
+        "Hint: poles must lie inside the unit circle",
+    ),
+    "zscore-complex": (SignalTypeError, lambda: complex_signal().zscore(3), "zscore: the values are complex"),
+    "normalise-complex": (SignalTypeError, lambda: complex_signal().normalise(3), "normalise: the values are complex"),
+    "cfar-complex": (SignalTypeError, lambda: complex_signal().cfar(3.0), "cfar: the values are complex"),
+    "cfar-average-complex": (
+        SignalTypeError,
+        lambda: complex_signal().cfar(3.0, noise="average"),
+        "cfar: the values are complex",
+    ),
     "iir-unstable": (
         ParameterError,
         lambda: signal().iir([1], [1, -1.5]),
@@ -188,7 +211,6 @@ BAD: dict[str, Bad] = {
     "coincidence-by": (ParameterError, lambda: signal().above(1).coincidence(2, "site"), "no column 'site'"),
     "cfar-cells": (ParameterError, lambda: signal().cfar(3, cells=0), "cfar: cells must be at least 1 sample"),
     "cfar-noise": (ParameterError, lambda: signal().cfar(3, noise="pink"), "one of 'gaussian', 'average', got 'pink'"),
-    "cfar-complex": (SignalTypeError, lambda: complex_signal().cfar(3), "std: the values are complex"),
 }
 
 CALM, LONG = [[1, 0, 0, 1, -0.5, 0]], [[1, 0, 0, 1, -0.9999, 0]]

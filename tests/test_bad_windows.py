@@ -54,6 +54,10 @@ def spectra() -> hp.Windowed:
     return windows().fft()
 
 
+def spectrum() -> hp.Windowed:
+    return windows().rfft().power()
+
+
 def wrong_axis(w: np.ndarray) -> np.ndarray:
     return w.sum(axis=0)
 
@@ -137,10 +141,10 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("apply-nothing", ParameterError, lambda: windows().apply(Nothing()), ("output_size must give at least 1",)),
     ("apply-raises", DataError, lambda: windows().apply(Broken()), ("Broken.recompute raised ValueError",)),
     ("unwindow-complex", SignalTypeError, lambda: spectra().unwindow(np.mean), ("unwindow: the windows are complex",)),
-    ("overlap-add-spectrum", SignalTypeError, lambda: windows().rfft().overlap_add(), ("overlap_add: windows of 4 samples have 3 values", "irfft")),
-    ("overlap-add-power", SignalTypeError, lambda: windows().rfft().power().overlap_add(), ("overlap_add: windows of 4 samples have 3 values",)),
-    ("overlap-add-longer", SignalTypeError, lambda: windows().autocorrelate().unwindow(), ("unwindow: windows of 4 samples have 7 values",)),
-    ("unwindow-spectrum", SignalTypeError, lambda: windows().rfft().power().unwindow(np.nanmax), ("unwindow: windows of 4 samples have 3 values",)),
+    ("overlap-add-spectrum", SignalTypeError, lambda: windows().rfft().overlap_add(), ("windows of 4 samples have 3 values", "irfft")),
+    ("overlap-add-power", SignalTypeError, lambda: spectrum().overlap_add(), ("windows of 4 samples have 3 values",)),
+    ("overlap-add-longer", SignalTypeError, lambda: windows().autocorrelate().unwindow(), ("unwindow: windows of 4 samples",)),
+    ("unwindow-spectrum", SignalTypeError, lambda: spectrum().unwindow(np.nanmax), ("unwindow: windows of 4 samples",)),
     ("unwindow-shape", DataError, lambda: windows().unwindow(np.mean), ("unwindow: mean turned",)),
     ("istft-hop", ParameterError, lambda: signal().stft(4, hop=8).istft(), ("istft: windows every 8 samples cannot be undone",)),
     ("spectrogram-scaling", ParameterError, lambda: signal().spectrogram(4, scaling="loud"), ("spectrogram: scaling must be",)),
@@ -150,7 +154,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("welch-average", ParameterError, lambda: signal().welch(4, average=0), ("average: count must be at least 1",)),
     ("welch-alpha", ParameterError, lambda: signal().welch(4, alpha=2.0), ("ema: alpha must be above 0",)),
     ("csd-complex", SignalTypeError, lambda: signal().csd(signal() * 1j, 4, average=2), ("csd: one signal is complex",)),
-    ("goertzel-half", ParameterError, lambda: signal().goertzel(5e7, 4), ("goertzel: the frequency must be below half the rate (5e+07 Hz)",)),
+    ("goertzel-half", ParameterError, lambda: signal().goertzel(5e7, 4), ("goertzel: the frequency must be below half the rate (5e+07",)),
     ("goertzel-negative", ParameterError, lambda: signal().goertzel(-6e7, 4), ("goertzel: the frequency must be below half the rate",)),
     ("goertzel-text", ParameterError, lambda: signal().goertzel("70MHz", 4), ("goertzel: the frequency must be below half the rate",)),
     ("goertzel-nan", ParameterError, lambda: signal().goertzel(np.nan, 4), ("goertzel: the frequency must be finite",)),

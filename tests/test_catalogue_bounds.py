@@ -73,3 +73,17 @@ def test_find_peaks_equals_scipys_where_there_are_no_plateaus() -> None:
     table = pa.table({"t": np.arange(len(x)) * 1_000_000, "v": x})
     peaks = hp.from_arrow(table, time="t").signal("v").sample("1ms").find_peaks(0.5).to_arrow()
     assert sorted(t // 1_000_000 for t in peaks["t"].to_pylist()) == scipy.signal.find_peaks(x, 0.5)[0].tolist()
+
+
+def test_peaks_differ_from_scipys_as_their_help_says() -> None:
+    """The first sample of a plateau; and a higher neighbour hides a peak though it is hidden itself."""
+    assert "plateau" in (hp.UniformSignal.find_peaks.__doc__ or "") and "fade" in (hp.UniformSignal.ema.__doc__ or "")
+    x = np.array([0.0, 1, 1, 1, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0])
+    table = pa.table({"t": np.arange(len(x)) * 1_000_000, "v": x})
+    signal = hp.from_arrow(table, time="t").signal("v").sample("1ms")
+
+    def peaks(distance: int) -> list[int]:
+        return sorted(t // 1_000_000 for t in signal.find_peaks(distance=distance).to_arrow()["t"].to_pylist())
+
+    assert peaks(1) == [1, 7, 9, 11] and scipy.signal.find_peaks(x)[0].tolist() == [2, 7, 9, 11]
+    assert peaks(3) == [11] and scipy.signal.find_peaks(x, distance=3)[0].tolist() == [2, 7, 11]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hydrophone.errors import ParameterError
 from hydrophone.handles.lengths import samples
 from hydrophone.handles.zero_phase import ZeroPhase
+from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.peaks import FindPeaks
 from hydrophone.ops.triggers import Trigger, ZeroCrossings
 from hydrophone.time import Duration, duration
@@ -40,6 +41,14 @@ class Detectors(ZeroPhase):
 
         `within` says how many samples to look on either side for the foot of a peak (SciPy's ``wlen = 2 * within + 1``).
         Peaks come as late as their last neighbour, with their own time.
+
+        What differs from ``scipy.signal.find_peaks``: of a plateau this gives the first sample, SciPy the middle. SciPy keeps peaks
+        `distance` apart by removing lower ones, and one removal can decide the next, any number of samples away; here a peak is decided by
+        its neighbours alone, as in ``scipy.signal.argrelmax(x, order=distance)``, so that of two within `distance` only the higher one
+        (of equals the first) can be a peak. `prominence` is SciPy's, with that ``wlen``.
+
+        Start, gap and end: a sample with fewer neighbours than `distance` (and `within`) on either side is no peak. NaN is no peak, and
+        what has NaN within `distance` is none. Columns: `height`, and `prominence` where it is asked for.
         """
         near = samples(distance, self.node.type, "find_peaks: distance")
         far = samples(within, self.node.type, "find_peaks: within")
@@ -76,6 +85,7 @@ class Detectors(ZeroPhase):
         Start, gap and end: samples whose cells are not all there give nothing. Noise that is exactly constant (or zero)
         divides by zero: any sample above it is infinitely far out, and an equal one gives NaN, which no detector counts.
         """
+        refuse_complex("cfar", self.node.type.dtype, "take magnitude() first, or its square")
         count = samples(cells, self.node.type, "cfar: cells")
         near = samples(guard, self.node.type, "cfar: guard")
         if count < 1 or near < 0:

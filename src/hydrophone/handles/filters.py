@@ -20,7 +20,15 @@ class Filters(Query):
     """Methods of `UniformSignal`."""
 
     def ema(self, alpha: float, *, missing: str = "fade") -> UniformSignal:
-        """Exponential moving average: `alpha` of the new sample, the rest of the average so far; ``"fade"`` or ``"reset"`` at a hole."""
+        """Exponential moving average: `alpha` of the new sample, the rest of the average so far; ``"fade"`` or ``"reset"`` at a hole.
+
+        Reference: ``x.ewm(alpha=alpha, adjust=False).mean()`` in pandas, over ``x.reindex(all_beats).bfill()`` where there are holes.
+
+        Start: the first sample of a key is its own average. Gap: ``"fade"`` weighs the past by the time that went by, as if the sample
+        after the hole had been there all along: after `n` missing samples the past still counts ``(1 - alpha) ** (n + 1)``, and a long
+        hole is a start without a jump. ``"reset"`` starts after any hole. End: nothing follows the last sample. A sample
+        that is NaN or infinite gives NaN and counts as missing.
+        """
         return self._then(Ema, alpha=float(alpha), missing=missing)
 
     def fir(self, taps: Sequence[float] | np.ndarray[Any, Any], *, missing: str = "zero") -> UniformSignal:

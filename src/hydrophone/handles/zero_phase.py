@@ -13,6 +13,7 @@ from hydrophone.handles.designs import Designs, Numbers, finite_taps
 from hydrophone.handles.lengths import rate, samples
 from hydrophone.handles.moving import MovingAggregates
 from hydrophone.ops.ahead import FirAhead
+from hydrophone.ops.arrays import refuse_complex
 
 if TYPE_CHECKING:
     from hydrophone.handles.uniform import UniformSignal
@@ -88,10 +89,12 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
 
     def zscore(self, size: int | str, *, ddof: int = 0) -> UniformSignal:
         """Standard deviations above the mean, both of the last `size` samples; NaN (or infinite) where these are all alike."""
+        refuse_complex("zscore", self.node.type.dtype, "take magnitude() or real() first")
         return (self - self.moving_mean(size)) / self.moving_std(size, ddof=ddof)
 
     def normalise(self, size: int | str) -> UniformSignal:
         """Where a sample lies between the smallest (0) and the largest (1) of the last `size`; NaN where these are all alike."""
+        refuse_complex("normalise", self.node.type.dtype, "take magnitude() or real() first")
         low = self.moving_min(size)
         return (self - low) / (self.moving_max(size) - low)
 

@@ -151,7 +151,13 @@ class Sos(Node):
         if not np.isfinite(table).all() or (table[:, 3] != 1).any():
             raise ParameterError("sos: coefficients must be finite and every a0 must be 1")
         if pole_radius(table) >= 1:
-            raise ParameterError(f"sos: the filter is unstable (pole radius {pole_radius(table):.6g})")
+            raise ParameterError(
+                f"sos: the filter is unstable (pole radius {pole_radius(table):.6g})",
+                hint=unstable_hint(
+                    any(np.polyval(row[3:], 1) == 0 for row in table),
+                    "poles must lie inside the unit circle; where a cutoff far below the rate brought them to its edge, decimate first",
+                ),
+            )
 
     def output_type(self, x: UniformType) -> UniformType:
         """As SciPy: at least double precision."""
@@ -179,6 +185,15 @@ LONGEST_SETTLE = 1 << 22
 def pole_radius(sections: npt.NDArray[np.float64]) -> float:
     """The largest magnitude of a pole: the filter is stable below one."""
     return max((float(np.abs(np.roots(row[3:])).max(initial=0)) for row in sections), default=0.0)
+
+
+def unstable_hint(sums_up: bool, otherwise: str) -> str:
+    """What to write instead of a filter that rings for ever; a pole at one adds up all samples."""
+    return (
+        "it adds up samples for ever: integrate() begins anew after a hole or a time, moving_sum(n) forgets"
+        if sums_up
+        else otherwise
+    )
 
 
 def settle(sections: npt.NDArray[np.float64]) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel
-from hydrophone.ops.filters import LONGEST_SETTLE, FeedbackKernel
+from hydrophone.ops.filters import LONGEST_SETTLE, FeedbackKernel, unstable_hint
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
@@ -50,7 +50,10 @@ class Iir(Node):
         if radius >= 1:
             raise ParameterError(
                 f"iir: the filter is unstable (pole radius {radius:.6g})",
-                hint='filters of high order lose their poles to rounding as b and a: design with output="sos" and use sos',
+                hint=unstable_hint(
+                    np.polyval(self.a, 1) == 0,
+                    'filters of high order lose their poles to rounding as b and a: design with output="sos" and use sos',
+                ),
             )
 
     def output_type(self, x: UniformType) -> UniformType:

@@ -28,7 +28,8 @@ from hydrophone.timebase import Timebase
 class OverlapAdd(Node):
     """Lay windows back on the time axis, the last value at the window's instant, and add where they overlap.
 
-    Windows with another number of values than samples have no place there: a value of a spectrum belongs to no instant. Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
+    Windows with another number of values than samples have no place there: a value of a spectrum belongs to no instant.
+    Samples that no window covers are holes. Sums are taken in the order of the windows, so that chunking cannot change a bit.
     """
 
     gives = Order.INDEX
