@@ -115,7 +115,11 @@ class Rates(Query):
         return self._then(Resample, timebase=timebase, fill=constant(value, max_gap))
 
     def epochs(self, events: Stream, *, before: int | str, after: int | str) -> Windowed:
-        """For every event of the key the samples around its start, as a window that ends `after` samples later."""
+        """For every event of the key the samples around its start, as a window that ends `after` samples later.
+
+        Windows carry no columns of the events: docs/windows.md shows how to join these by time. A window that lacks a sample is left
+        out, at the start, the end and beside holes; events between the same two samples share one.
+        """
         back = self._samples(before, "before", "epochs")  # type: ignore[attr-defined]
         on = self._samples(after, "after", "epochs")  # type: ignore[attr-defined]
         return self._then(Epochs, events, before=back, after=on)
