@@ -16,6 +16,7 @@ from hydrophone.batch import Progress
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import DataError, HydrophoneError, ParameterError, PlanError, SignalTypeError, StateVersionError
 from hydrophone.plan.lower import lower
+from hydrophone.time import FIRST_DATE, LAST_DATE, MIN_TIME, instant
 
 HERE = "test_bad_input.py:"
 
@@ -323,10 +324,28 @@ def test_chosen_ties_may_still_overlap_what_follows() -> None:
         ({"t": pa.array([0, None, 5])}, "1 rows have no time in 't'"),
         ({"k": pa.array(["a", None, "b"])}, "key: 1 rows have no key"),
         ({"t": pa.array([0, 1, 2**62], pa.timestamp("s"))}, "do not fit into nanoseconds"),
+        ({"t": pa.array([0, 1, LAST_DATE])}, "do not fit into nanoseconds"),
+        ({"t": pa.array([0, 1, MIN_TIME + 1])}, "do not fit into nanoseconds"),
     ],
 )
 def test_rows_that_cannot_be_used(columns: dict[str, Any], says: str) -> None:
     refused(DataError, source(**columns).to_arrow, says, line=False, hint=False)
+
+
+def test_events_lie_within_the_years_that_windows_and_shifts_fit_around() -> None:
+    assert instant("1682-01-01") == FIRST_DATE and instant("2258-01-01") == LAST_DATE
+    refused(DataError, lived([0], [LAST_DATE]).to_arrow, "times in 'e' do not fit", line=False)
+    edge = lived([FIRST_DATE, LAST_DATE - 2], [FIRST_DATE + 1, LAST_DATE - 1])
+    for days in (1, 365):
+        counted = edge.tumble(f"{days}d").agg(n=hp.count()).to_arrow().sort_by("t")
+        found = np.asarray(counted["t"].to_pylist())
+        assert (
+            counted["n"].to_pylist() == [1, 1]
+            and (np.abs(found - [FIRST_DATE, LAST_DATE]) <= days * 86_400 * 10**9).all()
+        )
+    assert edge.shift("1000d").to_arrow()["t"].to_pylist() == [
+        t + 1000 * 86_400 * 10**9 for t in (FIRST_DATE, LAST_DATE - 2)
+    ]
 
 
 @pytest.mark.parametrize("name", ["k", "t", "v", "unused"])

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -109,3 +110,30 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(hp.DataError, match=r"a\.parquet is gone"):
         query.to_arrow()
+
+
+def test_integers_wrap_as_in_numpy_unless_cast() -> None:
+    table = pa.table(
+        {"k": [0, 0], "t": [0, 10], "v": pa.array([300, 200], pa.int16()), "w": pa.array([1, 2], pa.uint8())}
+    )
+    stream = hp.from_arrow(table, key="k", time="t")
+    v, w = (stream.signal(name).sample(10) for name in "vw")
+    square = (v * v).to_arrow()["value"]
+    assert square.type == pa.int16() and square.to_pylist() == [300 * 300 - 2**17, 200 * 200 - 2**16]
+    assert (w - w * 3).to_arrow()["value"].to_pylist() == [254, 252]
+    wide = stream.with_columns(v=hp.col("v").cast(nw.Int64)).signal("v").sample(10)
+    assert (wide * wide).to_arrow()["value"].to_pylist() == [300 * 300, 200 * 200]
+    assert v.moving_sum(2).to_arrow()["value"].type == pa.int64()
+
+
+def test_lines_begin_at_the_last_nanosecond_of_a_lifetime() -> None:
+    table = pa.table({"k": [0, 0], "t": [0, 30], "e": [11, 40], "v": [1.0, 3.0]})
+    signal = hp.from_arrow(table, key="k", time="t", end="e").signal("v")
+    assert signal.sample(10, fill=hp.linear()).to_arrow()["value"].to_pylist() == [
+        1,
+        1,
+        2,
+        3,
+    ]  # 10 is the last instant at 1.0
+    assert signal.sample(10, fill=hp.linear(20)).to_arrow()["value"].to_pylist() == [1, 1, 2, 3]
+    assert signal.sample(10, fill=hp.linear(19)).to_arrow()["value"].to_pylist() == [1, 1, 3]

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from hydrophone.errors import ParameterError
 
 __all__ = [
+    "FIRST_DATE",
+    "LAST_DATE",
     "MAX_TIME",
     "MIN_TIME",
     "Duration",
@@ -36,6 +38,11 @@ Instant: TypeAlias = str | int | dt.datetime | np.datetime64
 
 MIN_TIME: int = -(2**63)  #: Minus infinity: before every instant.
 MAX_TIME: int = 2**63 - 1  #: Plus infinity: after every instant.
+
+# Events start and end from 1682 up to 2258: four years before 64 bits of nanoseconds end on either side, so that windows around events,
+# and events that are moved or made longer, do not wrap. A mark may be anything.
+FIRST_DATE: int = -105_189 * 86_400 * 10**9
+LAST_DATE: int = 105_190 * 86_400 * 10**9
 
 # Nanoseconds, from the largest unit to the smallest.
 _UNITS = {"d": 86_400 * 10**9, "h": 3_600 * 10**9, "min": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

@@ -15,9 +15,11 @@ from hydrophone.keys import KeyTable
 from hydrophone.ops.rows import column_values, one_array
 from hydrophone.plan.source import Layout, plain
 from hydrophone.plan.types import UniformType
-from hydrophone.time import MAX_TIME, MIN_TIME, format_duration
+from hydrophone.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, format_duration
 from hydrophone.timebase import Timebases
 
+_FINITE = (MIN_TIME + 1, MAX_TIME - 1)
+_DATES = (FIRST_DATE, LAST_DATE - 1)
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FINEST_DENOMINATOR = 1_000_000
 """A period that a file holds as a float is taken as the simplest fraction near it."""
@@ -25,13 +27,13 @@ _FINEST_DENOMINATOR = 1_000_000
 
 def ingest(table: pa.Table, layout: Layout, keys: KeyTable) -> Events | Segments:
     """Read rows as events, or as segments where the layout says so."""
-    start = instants(table[layout.time], layout.time)
+    start = instants(table[layout.time], layout.time, _DATES)
     slot = slots(table, layout, keys)
     if layout.samples:
         return _segments(table, layout, slot, start, len(keys))
     end = None
     if layout.end:
-        end = instants(table[layout.end], layout.end)
+        end = instants(table[layout.end], layout.end, _DATES)
         wrong = np.flatnonzero(end <= start)
         if len(wrong):
             row = table.slice(int(wrong[0]), 1).to_pylist()[0]
@@ -51,8 +53,8 @@ def slots(table: pa.Table, layout: Layout, keys: KeyTable) -> Ints:
     return keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
 
 
-def instants(column: pa.ChunkedArray, name: str) -> Ints:
-    """A time column as int64 nanoseconds."""
+def instants(column: pa.ChunkedArray, name: str, within: tuple[int, int] = _FINITE) -> Ints:
+    """A time column as int64 nanoseconds, from the first to the last of `within`."""
     if column.null_count:
         raise DataError(
             f"source: {column.null_count} rows have no time in {name!r}",
@@ -68,8 +70,11 @@ def instants(column: pa.ChunkedArray, name: str) -> Ints:
         times, scale = column.cast(pa.int64()).to_numpy(zero_copy_only=False), _NANOSECONDS[column.type.unit]
     if len(times):
         low, high = int(times.min()) * scale, int(times.max()) * scale
-        if low <= MIN_TIME or high >= MAX_TIME:
-            raise DataError(f"source: times in {name!r} do not fit into nanoseconds since 1970 (years 1678 to 2261)")
+        if low < within[0] or high > within[1]:
+            raise DataError(
+                f"source: times in {name!r} do not fit into nanoseconds since 1970 (years 1682 to 2257)",
+                hint="an end that stands for 'never' may be any instant up to 2257",
+            )
     return times if scale == 1 else times * scale
 
 

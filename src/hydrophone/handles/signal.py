@@ -26,7 +26,12 @@ class Signal(Stream, of=SignalType):
         return self._then(Where, condition=condition)
 
     def sample(self, spacing: Duration, *, offset: Instant = 0, fill: Fill | None = None) -> UniformSignal:
-        """Samples every `spacing` (or at a rate such as ``"44.1kHz"``) on the absolute grid; `fill` says what beats between events get."""
+        """Samples every `spacing` (or at a rate such as ``"44.1kHz"``) on the absolute grid; `fill` says what beats between events get.
+
+        Inside a lifetime beats have the event's value. It lasts until its last nanosecond, ``end - 1``: from there `hp.linear` draws its
+        line to the next start, and from there a fill's `max_gap` counts. Start: nothing before a key's first event. Gap: no samples where
+        neighbours are further apart than `max_gap`. End: `hp.hold` goes on for `max_gap` after the last event, other fills end with it.
+        """
         timebase = Timebase(period(spacing), instant(offset))
         return self._then(Sample, timebase=timebase, fill=fill)
 

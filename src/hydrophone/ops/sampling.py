@@ -135,6 +135,9 @@ class Sample(Node):
     Start: nothing before a key's first event. Gap: where neighbours are further apart than `max_gap`, no samples.
     End: `hold` goes on for `max_gap` after the
     last event; the other fills end with it.
+
+    An event with a lifetime is at its value up to its last nanosecond, ``end - 1``: from there a line is drawn to the next start, and from
+    there `max_gap` counts.
     """
 
     timebase: Timebase
