@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -181,6 +182,30 @@ def _texts() -> Case:
     return Case("sliding-texts", Sliding, {"x": source}, query, expected)
 
 
+def _times() -> Case:
+    """The earliest and latest of times, and of dates with nulls."""
+    base = data.overlapping(202)
+    number = base.table["n"].to_pylist()
+    days = pa.array([None if n % 3 == 0 else n for n in number], pa.int32()).cast(pa.date32())
+    at = pa.array([1000 * n for n in number]).cast(pa.timestamp("us"))
+    source = replace(base, table=base.table.append_column("at", at).append_column("day", days))
+
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        out = []
+        for (k, t), es in refs.sliding(i["x"].events(), 60, 45, 0).items():
+            n = [e.payload["n"] for e in es]
+            day = [dt.date(1970, 1, 1) + dt.timedelta(v) for v in n if v % 3]
+            ends = (min(day), max(day)) if day else (None, None)
+            out.append((*k, t, t + 60, min(n) * 1_000_000, max(n) * 1_000_000, *ends))
+        return out
+
+    def query(s: Mapping[str, Any]) -> Any:
+        made = {"a": hp.min("at"), "b": hp.max("at"), "c": hp.min("day"), "d": hp.max("day")}
+        return s["x"].sliding(60, every=45).agg(**made)
+
+    return Case("sliding-times", Sliding, {"x": source}, query, expected)
+
+
 LIVES = data.overlapping(200)
 ROUGH = data.points(203, value=data.rough)
 FAR = data.points(204, value=lambda n, rng: rng.normal(1e9, 1.0, n), spread=4, holes=False)
@@ -199,6 +224,7 @@ CASES = [
     sliding("sliding-afresh", data.points(208, ["a", "b"], 300, spread=2), 20, 2, 1, "parts"),
     sliding("sliding-empty", data.empty(LIVES), 60, 20, 0, "parts"),
     _texts(),
+    _times(),
     session("session", data.points(206), 60, "parts"),
     session("session-lifetimes", LIVES, 3, "picks"),
     session("session-touching", data.intervals(207), 1, "picks"),

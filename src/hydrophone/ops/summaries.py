@@ -61,7 +61,10 @@ class Aggregate:
         what = what or type(self).__name__.lower()
         kind = x.column(self.column, what).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            raise SignalTypeError(f"{what}: column {self.column!r} is {kind}, not a number")
+            raise SignalTypeError(
+                f"{what}: column {self.column!r} is {kind}, not a number",
+                hint="count, first, last, distinct_count and top_k take any column; min and max take times too",
+            )
         return kind
 
 
@@ -130,11 +133,13 @@ class Mean(Aggregate):
 
 @dataclass(frozen=True)
 class Extreme(Aggregate):
-    """Least or largest value of a column; NaN wins over numbers; null where no event has a value."""
+    """Least or largest value of a column, earliest or latest of one of times; NaN wins over numbers; null where no event has a value."""
 
     def output_type(self, x: StreamType) -> pa.DataType:
         """That of the column."""
-        return self._number(x)
+        what = type(self).__name__.lower()
+        kind = x.column(self.column, what).type
+        return kind if pa.types.is_temporal(kind) else self._number(x, what)
 
     def parts(self, values: Values, valid: Mask) -> Parts:
         """Value, with nulls at the losing end, and count."""
