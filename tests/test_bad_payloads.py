@@ -16,7 +16,8 @@ from hydrophone.errors import DataError, HydrophoneError, ParameterError, Signal
 def source() -> Any:
     at = pa.array([{"x": 1.0, "y": 2.0}] * 3)
     named = pa.array([{"x": 1.0, "name": "a"}] * 3)
-    table = pa.table({"k": ["a"] * 3, "t": [0, 10, 20], "at": at, "named": named, "v": [1.0, 2.0, 3.0]})
+    lists = {"any": pa.array([[1.0, 2.0]] * 3), "none": pa.array([[]] * 3, pa.list_(pa.float64(), 0))}
+    table = pa.table({"k": ["a"] * 3, "t": [0, 10, 20], "at": at, "named": named, "v": [1.0, 2.0, 3.0], **lists})
     return hp.from_arrow(table, key="k", time="t")
 
 
@@ -30,6 +31,13 @@ def fickle(a: Any, b: Any) -> Any:
 
 BAD: list[tuple[str, type[HydrophoneError], Callable[[], Any], str]] = [
     ("text-field", SignalTypeError, lambda: source().signal("named"), "column 'named.name' is string"),
+    (
+        "list-of-any-size",
+        SignalTypeError,
+        lambda: source().signal("any"),
+        "column 'any' is list<(?s:.*)a list of a fixed size",
+    ),
+    ("list-of-none", SignalTypeError, lambda: source().signal("none"), "column 'none' is fixed_size_list"),
     ("fields", ParameterError, lambda: pair().events(fields=["x"]), "events: fields 'x' for 2 channels"),
     ("same-fields", ParameterError, lambda: pair().events(fields=["x", "x"]), "events: fields"),
     ("twice", ParameterError, lambda: source().signal("at", "at"), "two channels have one name"),

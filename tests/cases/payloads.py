@@ -29,6 +29,22 @@ def _structs(source: Source, *, nulls: bool = False) -> Source:
     return Source(source.table.set_column(2, "v", made), key="k")
 
 
+def _lists(source: Source) -> Source:
+    """The values as lists of two, of which some lack one, and some are missing."""
+    rows = _structs(source, nulls=True).table["v"].to_pylist()
+    lists = pa.array([v and [v["x"], v["n"]] for v in rows], pa.list_(pa.float64(), 2))
+    return Source(source.table.set_column(2, "v", lists), key="k")
+
+
+def _spread(source: Source) -> Source:
+    """The same readings with a column per value."""
+    rows = [r for r in source.table.to_pylist() if r["v"] is not None]
+    columns = {"k": [r["k"] for r in rows], "t": [r["t"] for r in rows]}
+    return Source(
+        pa.table(columns | {name: pa.array([r["v"][i] for r in rows]) for i, name in enumerate("vw")}), key="k"
+    )
+
+
 def _flat(source: Source) -> Source:
     """The same readings with a column per field."""
     rows = [r for r in source.table.to_pylist() if r["v"] is not None]
@@ -70,6 +86,15 @@ CASES = [
         {"x": _structs(data.points(320, value=data.rough), nulls=True)},
         lambda s: s["x"].signal("v").sample(9, fill=hp.linear(60)),
         lambda i: sample_rows(sampled(_flat(i["x"]), 9, fill="linear", gap=60, columns=("v", "w")), grid(9)),
+        1e-12,
+        _LINE,
+    ),
+    Case(
+        "signal-list",
+        ToSignal,
+        {"x": _lists(data.points(327, value=data.rough))},
+        lambda s: s["x"].signal("v").sample(9, fill=hp.linear(60)),
+        lambda i: sample_rows(sampled(_spread(i["x"]), 9, fill="linear", gap=60, columns=("v", "w")), grid(9)),
         1e-12,
         _LINE,
     ),

@@ -72,6 +72,8 @@ class Stream(
     ) -> Signal | FunctionSignal:
         """Read a column as a signal, or several as its channels: at most one event of a key at any time.
 
+        A column of structs of numbers, or of lists of a fixed size (``pa.list_(pa.float64(), 3)``), is several channels too.
+
         A function makes events that *are* functions: it gets the times inside an event (floats, in `unit` since `origin`)
         and the event (its columns as attributes, and ``start`` and ``end``), and gives as many values. Several functions
         are a dict, and the column `by` says which one an event follows.

@@ -24,8 +24,8 @@ TIES = ("error", "first", "last")
 class ToSignal(Node):
     """Read columns of a stream as a signal. Overlap is an error that names key and time; null readings are no readings.
 
-    A struct of numbers is as many channels as it has fields (of ``re`` and ``im`` it is a complex number), and arithmetic goes
-    field by field. A reading that lacks a field is none.
+    A struct of numbers is as many channels as it has fields (of ``re`` and ``im`` it is a complex number), a list of a fixed size as many
+    as it has values, and arithmetic goes field by field. A reading that lacks a field is none.
     """
 
     value: tuple[str, ...]
@@ -63,17 +63,26 @@ class ToSignal(Node):
 
 
 def fields_of(column: pa.Field) -> list[tuple[pa.Field, int | None]]:
-    """The channels that a column gives, each with its place in a struct: itself, or its fields if it is a struct and no complex number.
+    """The channels that a column gives, each with its place in it: itself, fields of a struct (of no complex number), or values of a list.
 
     Examples
     --------
     >>> [f.name for f, _ in fields_of(pa.field("at", pa.struct([("x", pa.float64()), ("y", pa.float64())])))]
     ['at.x', 'at.y']
+    >>> [f.name for f, _ in fields_of(pa.field("at", pa.list_(pa.float64(), 2)))]
+    ['at.0', 'at.1']
     """
     kind = column.type
+    if pa.types.is_fixed_size_list(kind) and kind.list_size:
+        return [(pa.field(f"{column.name}.{i}", kind.value_type), i) for i in range(kind.list_size)]
     if not pa.types.is_struct(kind) or [f.name for f in kind] == ["re", "im"]:
         return [(column, None)]
     return [(pa.field(f"{column.name}.{f.name}", f.type), i) for i, f in enumerate(kind)]
+
+
+def _part(column: pa.ChunkedArray, place: int) -> pa.ChunkedArray:
+    """One field of structs, or one value of lists; null where the whole is."""
+    return pc.struct_field(column, [place]) if pa.types.is_struct(column.type) else pc.list_element(column, place)
 
 
 class ToSignalKernel(Kernel):
@@ -106,7 +115,7 @@ class ToSignalKernel(Kernel):
 
     def _readings(self, batch: Events) -> Events:
         columns = {
-            name: batch.columns[column] if place is None else pc.struct_field(batch.columns[column], [place])
+            name: batch.columns[column] if place is None else _part(batch.columns[column], place)
             for name, (column, place) in self.places.items()
         }
         if columns:  # functions of time may have none

@@ -166,7 +166,7 @@ def value_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
         return np.dtype(kind.to_pandas_dtype())
     raise SignalTypeError(
         f"{what}: column {field.name!r} is {kind}, which has no arithmetic",
-        hint="a signal is made of ints, floats, complex numbers (a struct of re and im), or a struct of such numbers; "
+        hint="a signal is made of ints, floats, complex numbers (a struct of re and im), structs of such, or a list of a fixed size; "
         'channels are columns of their own: signal("x", "y")',
     )
 
