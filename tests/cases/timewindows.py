@@ -16,7 +16,7 @@ from tests.cases.table import Case, Row, Source
 
 import hydrophone as hp
 from hydrophone.ops.aggregates import Tumble
-from hydrophone.ops.sliding import Session, Sliding
+from hydrophone.ops.sliding import RunningTumble, Session, Sliding
 
 _SUM = "sums of floats in the order in which events come"
 
@@ -154,6 +154,38 @@ def sliding(
     )
 
 
+def reported(
+    name: str,
+    source: Source,
+    size: int,
+    report: int,
+    what: str,
+    every: int | None = None,
+    offset: int = 0,
+    column: str = "v",
+    tolerance: float = 1e-12,
+) -> Case:
+    """Running results: every window once more for every instant, by trying all instants."""
+    made, expected_of = {"parts": (PARTS, parts_of), "picks": (PICKS, picks_of)}[what]
+
+    def query(s: Mapping[str, Any]) -> Any:
+        how = {"offset": offset, "report": report}
+        windows = s["x"].tumble(size, **how) if every is None else s["x"].sliding(size, every=every, **how)
+        return windows.agg(**{n: make(column) for n, make in made.items()})
+
+    def expected(inputs: Mapping[str, Source]) -> list[Row]:
+        out = []
+        for (k, t), es in refs.sliding(inputs["x"].events(), size, every or size, offset).items():
+            for until in range(t + report, t + size + 1, report):
+                so_far = [e for e in es if e.start < until]
+                if so_far:
+                    out.append((*k, t, until, until == t + size, *expected_of(so_far, column)))
+        return out
+
+    node = RunningTumble if every is None else Sliding
+    return Case(name, node, {"x": source}, query, expected, tolerance, _SUM if tolerance else "")
+
+
 def session(name: str, source: Source, gap: int, what: str, column: str = "v", tolerance: float = 1e-12) -> Case:
     def groups(events: list[oracles.Event]) -> Groups:
         return refs.sessions(events, gap, source.end is not None)
@@ -225,6 +257,13 @@ CASES = [
     sliding("sliding-empty", data.empty(LIVES), 60, 20, 0, "parts"),
     _texts(),
     _times(),
+    reported("tumble-running", LIVES, 60, 20, "parts", offset=-7),
+    reported("tumble-running-picks", ROUGH, 200, 50, "picks"),
+    reported("tumble-running-whole", LIVES, 70, 70, "parts"),
+    reported("tumble-running-empty", data.empty(LIVES), 60, 20, "parts"),
+    reported("sliding-running", LIVES, 60, 30, "parts", every=20),
+    reported("sliding-running-uneven", ROUGH, 100, 25, "parts", every=35, offset=13, tolerance=1e-9),
+    reported("sliding-running-apart", LIVES, 20, 5, "picks", every=50, offset=-7, column="n"),
     session("session", data.points(206), 60, "parts"),
     session("session-lifetimes", LIVES, 3, "picks"),
     session("session-touching", data.intervals(207), 1, "picks"),

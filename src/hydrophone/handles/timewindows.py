@@ -15,7 +15,7 @@ from hydrophone.ops.counting import CountWindow
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.signals import ToSignal
-from hydrophone.ops.sliding import Session, Sliding
+from hydrophone.ops.sliding import RunningTumble, Session, Sliding
 from hydrophone.ops.snapshots import Snapshot
 from hydrophone.ops.summaries import Aggregate
 from hydrophone.plan.node import Node, build
@@ -28,23 +28,53 @@ if TYPE_CHECKING:
 class TimeWindows(Query):
     """Methods of `Stream`."""
 
-    def tumble(self, size: Duration, *, offset: Duration = 0, by: str | None = None) -> Grouped:
+    def tumble(
+        self, size: Duration, *, offset: Duration = 0, by: str | None = None, report: Duration | None = None
+    ) -> Grouped:
         """Windows of time that do not overlap; `agg` says what to compute in each.
+
+        With `report`, which divides `size`, a window also has running results before it closes: one at every multiple of
+        `report` from its start, over the events that start before that instant, if there are any. It is given as soon as progress
+        has passed the instant, at which the row ends. The column ``final`` says whether a row is the result of the whole window.
 
         After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``. With ``"both"`` there
         is a window for every two windows of the left and the right time, whose start joins the key; it is given as soon as both
         sides have passed it, however wide the band is. Row by row operators may lie between, if the join says ``by="both"`` too.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> table = pa.table({"ts": [12, 1, 3, 25], "value": [4, 1, 2, 8]})
+        >>> stream = hp.from_arrow(table, time="ts", progress=hp.delayed(20))
+        >>> stream.tumble(20, report=10).agg(total=hp.sum("value")).to_pandas()
+           ts  end  final  total
+        0   0   10  False      3
+        1   0   20   True      7
+        2  20   30  False      8
+        3  20   40   True      8
         """
         how = {"size": duration(size), "offset": duration(offset)}
-        return Grouped(self._timed("tumble", by, **how), Tumble, how)
+        stream = self._timed("tumble", by, **how)
+        if report is None:
+            return Grouped(stream, Tumble, how)
+        return Grouped(stream, RunningTumble, {**how, "every": how["size"], "report": duration(report)})
 
-    def sliding(self, size: Duration, *, every: Duration, offset: Duration = 0, by: str | None = None) -> Grouped:
+    def sliding(
+        self,
+        size: Duration,
+        *,
+        every: Duration,
+        offset: Duration = 0,
+        by: str | None = None,
+        report: Duration | None = None,
+    ) -> Grouped:
         """Windows of time that begin `every` so often and may overlap; `agg` says what to compute in each.
 
-        After a `band_join`, `by` says whose time counts, as in `tumble`.
+        With `report` there are running results of each, and after a `band_join`, `by` says whose time counts, as in `tumble`.
         """
         how = {"size": duration(size), "every": duration(every), "offset": duration(offset)}
-        return Grouped(self._timed("sliding", by, **how), Sliding, how)
+        stream = self._timed("sliding", by, **how)
+        return Grouped(stream, Sliding, {**how, "report": None if report is None else duration(report)})
 
     def session(self, gap: Duration) -> Grouped:
         """Windows that end where nothing happens for `gap`; `agg` says what to compute in each."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Mask
+from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, held_back, moved, of
 from hydrophone.ops.aggregates import (
@@ -35,6 +36,9 @@ from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Field, Held, SlotArrays
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
+FINAL = "final"
+"""The column that says whether a row is the result of a whole window, or a running one."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sliding(Node):
@@ -43,23 +47,48 @@ class Sliding(Node):
     An event belongs to all windows in which it starts: ``[start, start + size)``. A window with no event gives no row.
     Windows are given when progress passes their end. Events are gathered in panes as long as the greatest common divisor
     of `size` and `every`, which the windows share.
+
+    With `report` a window is also given at every multiple of it from its start, over the events so far, where there are any:
+    such a row ends at that instant, and only the last row of a window is ``final``.
     """
 
     size: int
     every: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     offset: int = 0
+    report: int | None = None
 
     def check(self) -> None:
-        """Positive durations and at least one aggregate."""
-        check_span(self.size, "sliding", "size")
-        check_span(self.every, "sliding", "every")
-        check_aggregates(self.aggregates, "sliding")
+        """Positive durations, of which `report` divides `size`, and at least one aggregate."""
+        what = self.name()
+        check_span(self.size, what, "size")
+        check_span(self.every, what, "every")
+        if self.report is not None:
+            check_span(self.report, what, "report")
+            if self.size % self.report:
+                raise ParameterError(
+                    f"{what}: report must divide size, and {self.size} ns is no multiple of {self.report} ns",
+                    hint='such as size="1h", report="5min"',
+                )
+        check_aggregates(self.aggregates, what)
 
     def output_type(self, x: StreamType) -> StreamType:
-        """One column per aggregate; the lifetime is the window."""
-        end = end_name(x, "sliding")
-        return StreamType(x.key, x.time, x.clock, pa.schema(aggregate_fields(self.aggregates, x, "sliding", end)), end)
+        """One column per aggregate, with `report` after one that says which rows are final; the lifetime is the window so far."""
+        plain = self._results(x)
+        if self.report is None:
+            return plain
+        if FINAL in (*x.key.names, x.time, plain.end):
+            raise ParameterError(
+                f"{self.name()}: rows say in a column {FINAL!r} which they are, and the key or time of this stream has that name",
+                hint=f"rename the key: stream.key_by(name={FINAL!r})",
+            )
+        return replace(plain, columns=pa.schema([pa.field(FINAL, pa.bool_()), *plain.columns]))
+
+    def _results(self, x: StreamType) -> StreamType:
+        end = end_name(x, self.name())
+        taken = (end,) if self.report is None else (end, FINAL)
+        fields = aggregate_fields(self.aggregates, x, self.name(), *taken)
+        return StreamType(x.key, x.time, x.clock, pa.schema(fields), end)
 
     def reach(self, x: StreamType) -> Reach:
         """A window is owned by its start and needs all events until its end."""
@@ -67,7 +96,16 @@ class Sliding(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
-        return SlidingKernel(self.size, self.every, self.offset, self.aggregates, x, self.type)
+        return SlidingKernel(self.size, self.every, self.offset, self.report, self.aggregates, x, self._results(x))
+
+
+class RunningTumble(Sliding):
+    """A `tumble` with `report`: windows that do not overlap, and running results of each."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "tumble"
 
 
 class SlidingKernel(PaneKernel):
@@ -76,11 +114,19 @@ class SlidingKernel(PaneKernel):
     keyed = True
 
     def __init__(
-        self, size: int, every: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType
+        self,
+        size: int,
+        every: int,
+        offset: int,
+        report: int | None,
+        aggregates: Aggregates,
+        kind: StreamType,
+        out: StreamType,
     ) -> None:
-        self.removes = size > every
-        super().__init__(math.gcd(size, every), offset, aggregates, kind, out)
-        self.size, self.every = size, every
+        # A running result is no earlier one with something taken away.
+        self.removes = size > every and report is None
+        super().__init__(math.gcd(size, every, report or size), offset, aggregates, kind, out)
+        self.size, self.every, self.report = size, every, report
         self.given = SlotArrays(until=Field(np.int64, MIN_TIME))
         if self.inverses:
             # Of every key the window after the last one given, as far as that reached: nothing can come there any more.
@@ -94,13 +140,17 @@ class SlidingKernel(PaneKernel):
         if held is None or (isinstance(mark, int) and mark == MIN_TIME):
             return (), bound
         self.given.reserve(len(self.keys))
-        slot, start = self._due(held, mark)
+        low, start = self._due(held, mark)
+        stop, final = add_time(start, self.size), None
+        if self.report is not None:
+            low, start, stop, final = self._reports(held, low, start, mark)
         out: tuple[Batch, ...] = ()
-        if len(slot):
-            stop = add_time(start, self.size)
-            low = search(held.slot, held.start, slot, start, "left")
+        if len(start):
+            slot = held.slot[low]
             high = search(held.slot, held.start, slot, stop, "left")
             columns = self.results(self._over(held, slot, start, low, high), self.picks_between(slot, start, stop))
+            if final is not None:
+                columns = columns.add_column(0, FINAL, pa.array(final))
             out = (Events(slot, start, stop, columns),)
         if self.inverses:
             forget(self.next, lambda r: add_time(r.start, self.size) <= of(mark, r.slot))
@@ -170,25 +220,36 @@ class SlidingKernel(PaneKernel):
         return add_time((pane - self.offset) // self.every * self.every + self.offset, self.size)
 
     def _due(self, held: Events, mark: Mark) -> tuple[Ints, Ints]:
-        """Windows (slot, start) with at least one pane that end after what was given and not after the mark."""
+        """Windows that end after what was given, and whose end, or first report, is not after the mark: their first pane, and start."""
         last = (held.start - self.offset) // self.every
-        # The first window with the pane is the first that ends after the pane begins.
+        # The first window with the pane is the first that ends after the pane begins, and starts after the pane before.
         first = (held.start - self.size - self.offset) // self.every + 1
+        same = held.slot[1:] == held.slot[:-1]
+        first[1:] = np.where(same, np.maximum(first[1:], last[:-1] + 1), first[1:])
         until = self.given["until"][held.slot]
         known = until > MIN_TIME
         ended = (np.where(known, until, 0) - self.size - self.offset) // self.every + 1
         first = np.where(known, np.maximum(first, ended), first)
         marks = np.broadcast_to(of(mark, held.slot), len(held))
         some = (marks > MIN_TIME) & (marks < MAX_TIME)
-        over = (np.where(some, marks, 0) - self.size - self.offset) // self.every
+        over = (np.where(some, marks, 0) - (self.report or self.size) - self.offset) // self.every
         last = np.where(some, np.minimum(last, over), np.where(marks == MAX_TIME, last, first - 1))
         counts = np.maximum(last - first + 1, 0)
-        slot, number = np.repeat(held.slot, counts), ranges(first, counts)
-        order = stable_order(slot, number)
-        if order is not None:
-            slot, number = slot[order], number[order]
-        fresh = np.concatenate([[True], (slot[1:] != slot[:-1]) | (number[1:] != number[:-1])])[: len(slot)]
-        return slot[fresh], number[fresh] * self.every + self.offset
+        return np.repeat(np.arange(len(held)), counts), ranges(first, counts) * self.every + self.offset
+
+    def _reports(self, held: Events, low: Ints, start: Ints, mark: Mark) -> tuple[Ints, Ints, Ints, Mask]:
+        """For every window the instants after its first pane and what was given, and not after the mark.
+
+        Gives for each instant the first pane and the start of its window, the instant, and whether the window ends there.
+        """
+        assert self.report is not None
+        end, most = add_time(start, self.size), self.size // self.report
+        marks = np.minimum(of(mark, held.slot[low]), end)
+        first = (np.maximum(held.start[low], self.given["until"][held.slot[low]]) - start) // self.report + 1
+        last = np.where(marks == end, most, (marks - start) // self.report)
+        counts = np.maximum(last - first + 1, 0)
+        number, begin = ranges(first, counts), np.repeat(start, counts)
+        return np.repeat(low, counts), begin, add_time(begin, number * self.report), number == most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
