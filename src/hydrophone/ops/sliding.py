@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numba
 import numpy as np
@@ -213,7 +214,11 @@ class SlidingKernel(PaneKernel):
 
     def _next_start(self, mark: Mark) -> Mark:
         """The start of the first window that ends after the mark."""
-        return moved(mark, lambda m: ((m - self.size - self.offset) // self.every + 1) * self.every + self.offset)
+        return moved(mark, lambda m: add_time((self._ended(m) + 1) * self.every, self.offset))
+
+    def _ended(self, until: Any, size: int | None = None) -> Any:
+        """The number of the last window that has ended then, or that is `size` long; times near the first there is do not wrap."""
+        return add_time(until, -self.offset - (size or self.size)) // self.every
 
     def _last_end(self, pane: Ints) -> Ints:
         """The end of the last window that has a pane; before the pane if none has it."""
@@ -226,15 +231,10 @@ class SlidingKernel(PaneKernel):
         first = (held.start - self.size - self.offset) // self.every + 1
         same = held.slot[1:] == held.slot[:-1]
         first[1:] = np.where(same, np.maximum(first[1:], last[:-1] + 1), first[1:])
-        until = self.given["until"][held.slot]
-        known = until > MIN_TIME
-        ended = (np.where(known, until, 0) - self.size - self.offset) // self.every + 1
-        first = np.where(known, np.maximum(first, ended), first)
+        first = np.maximum(first, self._ended(self.given["until"][held.slot]) + 1)
         marks = np.broadcast_to(of(mark, held.slot), len(held))
-        some = (marks > MIN_TIME) & (marks < MAX_TIME)
-        over = (np.where(some, marks, 0) - (self.report or self.size) - self.offset) // self.every
-        last = np.where(some, np.minimum(last, over), np.where(marks == MAX_TIME, last, first - 1))
-        counts = np.maximum(last - first + 1, 0)
+        over = np.where(marks == MAX_TIME, last, self._ended(marks, self.report))
+        counts = np.maximum(np.minimum(last, over), first - 1) - first + 1
         return np.repeat(np.arange(len(held)), counts), ranges(first, counts) * self.every + self.offset
 
     def _reports(self, held: Events, low: Ints, start: Ints, mark: Mark) -> tuple[Ints, Ints, Ints, Mask]:
