@@ -114,6 +114,26 @@ def test_taking_away_gives_the_same_with_less_work(windows: str, rows: int | Non
     assert work[0] < (0.8 if np.isfinite(burst) else 1.1) * work[1], work
 
 
+@pytest.mark.parametrize("windows", [{}, {"every": 15}])
+def test_running_results_come_as_soon_as_progress_has_passed_them(windows: dict[str, int]) -> None:
+    """After every row: all that is known by then, and nothing more; rows come in another order than their times."""
+    rng = np.random.default_rng(6)
+    time = np.sort(rng.integers(0, 200, 40))
+    time = time[np.argsort(np.arange(40) + rng.uniform(0, 6, 40))]
+    stream = hp.from_arrow(pa.table({"t": time}), time="t", progress=hp.delayed(60))
+    made = stream.sliding(30, report=10, **windows) if windows else stream.tumble(30, report=10)
+    starts = [s for s in range(-30, 260) if s % windows.get("every", 30) == 0]
+    whole = {
+        (s, e, e == s + 30, int(((time >= s) & (time < e)).sum())) for s in starts for e in (s + 10, s + 20, s + 30)
+    }
+    whole = {r for r in whole if r[-1]}
+    known = [{r for r in whole if r[1] <= time[: n + 1].max() - 60} for n in range(40)] + [whole]
+    wanted = [new - old for old, new in zip([set(), *known], known, strict=False) if new - old]
+    found = [{tuple(r.values()) for r in piece.to_pylist()} for piece in made.agg(n=hp.count()).batches(rows=1)]
+    assert [f for f in found if f] == wanted
+    assert len(wanted) > 10 and any(not r[2] for r in whole)
+
+
 def test_a_crowd_that_is_alive_at_once_costs_no_pairs() -> None:
     """Twenty thousand overlapping lifetimes have forty thousand stretches, and four hundred million pairs."""
     n = 20_000

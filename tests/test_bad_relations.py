@@ -18,6 +18,10 @@ def points(**columns: Any) -> hp.Stream:
     return hp.from_arrow(table, key="k", time="t")
 
 
+def numbered() -> hp.Stream:
+    return hp.from_arrow(pa.table({"t": [0, 1], "i": [0, 1], "v": [1.0, 2.0]}), time="t", sequence="i")
+
+
 def lives() -> hp.Stream:
     return hp.from_arrow(pa.table({"k": ["a"], "t": [0], "e": [5], "v": [1.0]}), key="k", time="t", end="e")
 
@@ -174,6 +178,40 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ),
     ("last-n", ParameterError, lambda: points().last_n(0).agg(n=hp.count()), ("n must be at least 1",)),
     ("count-window", ParameterError, lambda: points().count_window(0, by="v").agg(n=hp.count()), ("size must be",)),
+    ("count-no-order", ParameterError, lambda: points().count_window(2), ("its source has no sequence", 'by="n"')),
+    (
+        "count-united",
+        ParameterError,
+        lambda: hp.union(numbered(), numbered()).count_window(2),
+        ("because union has no sequence",),
+    ),
+    ("count-dropped", ParameterError, lambda: numbered().select("v").count_window(2), ("select does not keep 'i'",)),
+    (
+        "count-made",
+        ParameterError,
+        lambda: numbered().with_columns(i=hp.col("i") * 2).where(hp.col("v") > 0).count_window(2),
+        ("with_columns does not keep 'i'",),
+    ),
+    (
+        "report-parts",
+        ParameterError,
+        lambda: points().tumble(10, report=4).agg(n=hp.count()),
+        ("tumble: report must divide",),
+    ),
+    (
+        "report-zero",
+        ParameterError,
+        lambda: points().sliding(9, every=3, report=0).agg(n=hp.count()),
+        ("sliding: report must be",),
+    ),
+    ("report-nothing", ParameterError, lambda: points().tumble(9, report=3).agg(), ("tumble: agg needs",)),
+    ("report-taken", ParameterError, lambda: points().tumble(9, report=3).agg(final=hp.count()), ("'final' is taken",)),
+    (
+        "report-key",
+        ParameterError,
+        lambda: points().key_by(final="k").tumble(9, report=3).agg(n=hp.count()),
+        ("in a column 'final'", "rename the key"),
+    ),
     ("count-by", ParameterError, lambda: points().count_window(2, by="v").agg(n=hp.count()), ("not a whole number",)),
     ("top-k-rows", ParameterError, lambda: points().top_k(0, by="v", size=5), ("top_k: k must be at least 1",)),
     ("top-unknown", ParameterError, lambda: points().top_k(1, by="x", size=5), ("top_k: no column 'x'",)),

@@ -49,7 +49,7 @@ def from_arrow(
     time, end : str
         The columns of lifetimes; without `end` events are points. Timestamps, or integers in nanoseconds.
     sequence : str, optional
-        A column that orders events of one key and time before their other columns do.
+        A column that orders events of one key and time before their other columns do, and by which `count_window` counts.
     progress : optional
         What is known about the order of rows: `ordered`, `delayed`, `punctuated`.
 

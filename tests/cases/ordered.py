@@ -148,7 +148,7 @@ def numbered(seed: int) -> Source:
     return replace(source, table=table.filter(pa.array(~lost)))
 
 
-def count_window(name: str, source: Source, size: int, what: str) -> Case:
+def count_window(name: str, source: Source, size: int, what: str, by: str | None = "i") -> Case:
     made, expected_of = {"parts": (PARTS, parts_of), "picks": (PICKS, picks_of)}[what]
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
@@ -164,7 +164,7 @@ def count_window(name: str, source: Source, size: int, what: str) -> Case:
         name,
         CountWindow,
         {"x": source},
-        lambda s: s["x"].count_window(size, by="i").agg(**{m: make("v") for m, make in made.items()}),
+        lambda s: s["x"].count_window(size, by=by).agg(**{m: make("v") for m, make in made.items()}),
         expected,
         1e-12,
         _SUM,
@@ -247,6 +247,7 @@ CASES = [
     last_n("last-n-one", POINTS, 1, None, "parts"),
     count_window("count-window", numbered(258), 4, "parts"),
     count_window("count-window-picks", numbered(259), 3, "picks"),
+    count_window("count-window-sequence", replace(numbered(260), sequence="i"), 4, "picks", by=None),
     top("top", ROUGH, 2, "v", 150),
     top("top-nulls", LIVES, 3, "v", 60, 11),
     top("top-ties", TIES, 2, "v", 20),

@@ -285,7 +285,13 @@ def _counted_by(by: str) -> Case:
 
 
 def _counted_by_both(
-    name: str, keyed: bool, band: tuple[int, int], offset: int, every: int = 40, united: bool = False
+    name: str,
+    keyed: bool,
+    band: tuple[int, int],
+    offset: int,
+    every: int = 40,
+    united: bool = False,
+    report: int | None = None,
 ) -> Case:
     """Pairs per window of the left and window of the right time, per key or over all of them; with rows that must be held too."""
     left, right = data.points(92), data.points(93)
@@ -299,7 +305,13 @@ def _counted_by_both(
             ]
             for t, u in itertools.product(*starts):
                 found.setdefault((*(a.key if keyed else ()), u, t), []).append((a, b))
-        return [(*k, k[-1] + 40, len(ps), max(a.start for a, _ in ps)) for k, ps in found.items()]
+        out: list[Row] = []
+        for k, ps in found.items():
+            for span in range(report or 40, 41, report or 40):
+                so_far = [a.start for a, _ in ps if a.start < k[-1] + span]
+                marked = () if report is None else (span == 40,)
+                out += [(*k, k[-1] + span, *marked, len(so_far), max(so_far))] if so_far else []
+        return out
 
     def query(s: Mapping[str, Any]) -> Any:
         pairs = s["a"].with_columns(at=hp.col("t")).band_join(s["b"], before=band[0], after=band[1], by="both")
@@ -308,9 +320,9 @@ def _counted_by_both(
             pairs = hp.union(pairs, also)
         pairs = pairs.where(hp.col("t") > -200) if keyed else pairs.key_by()
         windows = (
-            pairs.tumble(40, by="both", offset=offset)
+            pairs.tumble(40, by="both", offset=offset, report=report)
             if every == 40
-            else pairs.sliding(40, every=every, by="both", offset=offset)
+            else pairs.sliding(40, every=every, by="both", offset=offset, report=report)
         )
         return windows.agg(n=hp.count(), last=hp.last("at"))
 
@@ -382,6 +394,7 @@ CASES = [
     _counted_by_both("tumble-by-both-ahead", False, (-10, 100), 0),
     _counted_by_both("tumble-by-both-united", False, (20, 90), 0, united=True),
     _counted_by_both("sliding-by-both", True, (20, 90), 3, every=15),
+    _counted_by_both("sliding-by-both-running", True, (20, 90), 3, every=15, report=10),
     _counted_by_both("sliding-by-both-apart", False, (20, 90), 0, every=60),
     met("semi-join", SemiJoin, TOUCHING, MORE, lambda a, b: a.semi_join(b)),
     met("semi-join-points", SemiJoin, POINTS, B, lambda a, b: a.semi_join(b)),

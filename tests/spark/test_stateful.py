@@ -163,6 +163,7 @@ def merged_queries(source: hp.Stream) -> dict[str, hp.Stream]:
     return {
         "tumble": source.tumble(300, offset=7).agg(**every),
         "sliding": source.sliding(500, every=200, offset=-3).agg(**every),
+        "running": source.sliding(600, every=200, report=100).agg(**every),
         "filtered": large.key_by("s").tumble(300).agg(**every),
         "computed key": source.with_columns(g=hp.col("k") % 2).key_by("g").tumble(300).agg(n=hp.count()),
         "no key": source.key_by().sliding(600, every=300).agg(n=hp.count(), high=hp.max("v")),

@@ -62,6 +62,8 @@ CASES = [
     "above-report",
     "key-by-between",
     "key-by-after-tumble",
+    "tumble-running",
+    "sliding-by-both-running",
 ]
 
 

@@ -11,7 +11,7 @@ from hydrophone.errors import ParameterError
 from hydrophone.handles.query import Query, handle
 from hydrophone.ops.aggregates import Tumble, check_span
 from hydrophone.ops.consecutive import LastN
-from hydrophone.ops.counting import CountWindow
+from hydrophone.ops.counting import CountWindow, sequence_of
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.signals import ToSignal
@@ -84,9 +84,12 @@ class TimeWindows(Query):
         """For every event the last n of its key, itself included; `agg` says what to compute from them."""
         return Grouped(self, LastN, {"n": n, "within": None if within is None else duration(within)})
 
-    def count_window(self, size: int, *, by: str) -> Grouped:
-        """Windows of `size` numbers of a column that counts the events of a key; `agg` says what to compute in each."""
-        return Grouped(self, CountWindow, {"size": size, "by": by})
+    def count_window(self, size: int, *, by: str | None = None) -> Grouped:
+        """Windows of `size` numbers of a column that counts the events of a key; `agg` says what to compute in each.
+
+        Without `by` it is the `sequence` of the source, and an error where there is none: windows would depend on the arrival.
+        """
+        return Grouped(self, CountWindow, {"size": size, "by": sequence_of(self.node) if by is None else by})
 
     def snapshot(self, *, report: Duration | None = None) -> Snapshots:
         """What is alive at each instant; `agg` says what to compute from it.

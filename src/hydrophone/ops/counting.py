@@ -14,9 +14,11 @@ from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, held_back, of
 from hydrophone.ops.aggregates import Aggregates, Aggregating, aggregate_fields, check_aggregates, end_name, part_table
 from hydrophone.ops.picks import picked
+from hydrophone.ops.rows import WithColumns
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
+from hydrophone.plan.source import Source
 from hydrophone.plan.types import StreamType
 from hydrophone.time import MAX_TIME, format_instant
 
@@ -62,6 +64,30 @@ class CountWindow(Node):
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
         return CountWindowKernel(self.size, self.by, self.aggregates, x, self.type)
+
+
+def sequence_of(node: Node) -> str:
+    """The column that orders the rows of a source, where these rows still have it: without one windows would depend on the arrival."""
+    above, below = [], node
+    while below.rowwise and len(below.inputs) == 1:
+        above.append(below)
+        below = below.inputs[0]
+    name = below.layout.sequence if isinstance(below, Source) else None
+    if name is None:
+        what = "its source has no sequence" if isinstance(below, Source) else f"{below.name()} has no sequence"
+        raise ParameterError(
+            f"count_window: no column is known that counts events, because {what}",
+            hint='name the column, count_window(10, by="n"), or say it at the source: sequence="n"',
+        )
+    changed = [
+        n for n in above if (isinstance(n, WithColumns) and name in dict(n.columns)) or name not in n.type.columns.names
+    ]
+    if changed:
+        raise ParameterError(
+            f"count_window: {changed[-1].name()} does not keep {name!r}, the sequence of the source",
+            hint='keep it, or name another column: count_window(10, by="n")',
+        )
+    return name
 
 
 class CountWindowKernel(Aggregating):

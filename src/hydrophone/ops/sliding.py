@@ -81,7 +81,7 @@ class Sliding(Node):
         if FINAL in (*x.key.names, x.time, plain.end):
             raise ParameterError(
                 f"{self.name()}: rows say in a column {FINAL!r} which they are, and the key or time of this stream has that name",
-                hint=f"rename the key: stream.key_by(name={FINAL!r})",
+                hint=f"rename the key: stream.key_by(whole={FINAL!r})",
             )
         return replace(plain, columns=pa.schema([pa.field(FINAL, pa.bool_()), *plain.columns]))
 
