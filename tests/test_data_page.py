@@ -137,3 +137,16 @@ def test_lines_begin_at_the_last_nanosecond_of_a_lifetime() -> None:
     ]  # 10 is the last instant at 1.0
     assert signal.sample(10, fill=hp.linear(20)).to_arrow()["value"].to_pylist() == [1, 1, 2, 3]
     assert signal.sample(10, fill=hp.linear(19)).to_arrow()["value"].to_pylist() == [1, 1, 3]
+
+
+def test_a_sender_that_appears_later_is_late_unless_it_has_said_so() -> None:
+    names, times = ["a", "a", "a", "b", "a", "b"], [0, 15, 30, 2, 40, 35]
+
+    def late(names: list[str], times: list[int | None], marks: list[int | None]) -> set[int]:
+        table = pa.table({"t": pa.array(times, pa.int64()), "who": names, "m": pa.array(marks, pa.int64())})
+        run = hp.from_arrow(table, time="t", progress=hp.punctuated("m", by="who")).batches(2, late=hp.late.drop())
+        found = {t for piece in run for t in piece["t"].to_pylist()}
+        return {t for t in times if t is not None} - found
+
+    assert late(names, times, times) == {2}
+    assert late(["b", *names], [None, *times], [0, *times]) == set()
