@@ -142,3 +142,15 @@ def test_the_benchmark_sees_the_difference() -> None:
     assert ours.measured.answer == off.measured.answer
     assert max(ours.waits) <= 0.5 < 4 < np.mean(off.waits)
     assert ours.state < 0.7 * off.state
+
+
+def test_marks_of_old_keys_are_none_of_new_ones_with_the_same_names() -> None:
+    """The other time is the key already, and its windows become the key: another key of the same name and type."""
+    left, right = (
+        hp.from_arrow(pa.table({"t": times}), time="t", progress=hp.ordered())
+        for times in ([0, 30, 31, 32, 33], [0, 3, 7, 40])
+    )
+    pairs = left.band_join(right, before=100, after=100, by="both").key_by("t_right")
+    query = pairs.tumble(10, by="both").agg(n=hp.count())
+    pieces = pa.concat_tables(query.batches(1))
+    assert sorted(map(str, pieces.to_pylist())) == sorted(map(str, query.to_arrow().to_pylist()))

@@ -210,7 +210,7 @@ def numbers(batch: Events, name: str) -> tuple[npt.NDArray[Any], Mask]:
         return np.broadcast_to(0.0, len(batch)), np.broadcast_to(np.True_, len(batch))
     column = batch.columns[name].combine_chunks()
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    if pa.types.is_temporal(column.type):
+    if pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if not numeric:

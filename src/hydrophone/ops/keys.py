@@ -77,6 +77,11 @@ class KeyByKernel(Stateless):
         self.columns, self.kind, self.payload = columns, kind, payload
         self.window, self.other = window, other
 
+    @property
+    def takes_key_marks(self) -> bool:
+        """Never: they are those of the old keys, even where the new ones have the same names and types."""
+        return False
+
     def map(self, batch: Batch) -> Batch:
         """Re-key one batch."""
         assert isinstance(batch, Events)

@@ -139,7 +139,7 @@ class Extreme(Aggregate):
         """That of the column."""
         what = type(self).__name__.lower()
         kind = x.column(self.column, what).type
-        return kind if pa.types.is_temporal(kind) else self._number(x, what)
+        return kind if pa.types.is_temporal(kind) and not pa.types.is_interval(kind) else self._number(x, what)
 
     def parts(self, values: Values, valid: Mask) -> Parts:
         """Value, with nulls at the losing end, and count."""

@@ -41,7 +41,7 @@ def quiet_start(*, loud: bool = False) -> Iterator[None]:
     outcome = _STARTED
     try:
         yield
-    except Exception:
+    except BaseException:
         outcome = _FAILED
         raise
     finally:
@@ -58,7 +58,7 @@ def _relay(read: int, out: int) -> None:
         for line in lines:
             if line.endswith((_STARTED, _FAILED)):
                 if line.endswith(_FAILED):
-                    shown.write(b"".join(held or ()))
+                    shown.write(b"".join(held or ()) + line.removesuffix(_FAILED))
                 held = None
             elif held is None:
                 shown.write(line)
