@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from hydrophone.batch import Progress
 from hydrophone.engine.local import Live
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.kernel import Kernel
+from hydrophone.ops.regrid import Regrid
 from hydrophone.plan.lower import lower, stages
 from hydrophone.time import MAX_TIME
+from hydrophone.timebase import Timebase
 
 SKEWS = {"a": 0, "b": 60, "c": 150}
 
@@ -287,3 +290,12 @@ def test_rows_without_time_are_marks_where_one_promises_for_all_too() -> None:
     assert len(counts(table, per_key=False).to_arrow()) == 3
     with pytest.raises(hp.DataError, match="1 rows have no time"):
         hp.from_arrow(table, key="k", time="t", progress=hp.ordered()).to_arrow()
+
+
+def test_marks_per_key_of_fine_grids_do_not_wrap() -> None:
+    """2024 at a megahertz, and a rate whose terms are large: an index times either is beyond 64 bits."""
+    regrid, grid, mark = Regrid(Fraction(4096, 8191)), Timebase(Fraction(1000)), 1_710_000_000_123_456_789
+    for back in (0, 4095):
+        one, many = (regrid.mark(m, grid, back=back) for m in (mark, np.array([mark, mark - 7_777])))
+        assert many[0] == one <= mark
+        assert many[1] == regrid.mark(mark - 7_777, grid, back=back)

@@ -15,7 +15,7 @@ from hydrophone.batch import Batch, Ints, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, least, lowest, moved, of
-from hydrophone.ops.regrid import Regrid
+from hydrophone.ops.regrid import Regrid, scaled
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
@@ -150,7 +150,7 @@ class ResamplePolyKernel(Kernel):
             return MAX_TIME if least(mark) == MAX_TIME else MIN_TIME
 
         def first(m: Any) -> Mark:
-            return lowest((m, new.instant(-((self.half - old.index_from(m) * self.up) // self.down))))
+            return lowest((m, new.instant(-scaled(-old.index_from(m), self.up, self.down, self.half))))
 
         return moved(mark, first)
 

@@ -68,6 +68,18 @@ class Regrid:
         up, down = self.step.numerator, self.step.denominator
 
         def first(m: Any) -> Mark:
-            return lowest((m, made.instant(-((back + self.phase - timebase.index_from(m)) * down // up))))
+            return lowest((m, made.instant(-scaled(back + self.phase - timebase.index_from(m), down, up))))
 
         return moved(mark, first)
+
+
+def scaled(index: Any, by: int, over: int, more: int = 0) -> Any:
+    """``(index * by + more) // over``, where the product need not fit into 64 bits.
+
+    Examples
+    --------
+    >>> scaled(np.array([1_700_000_000_000_000]), 8191, 4096, more=-5), (1_700_000_000_000_000 * 8191 - 5) // 4096
+    (array([3399584960937499]), 3399584960937499)
+    """
+    whole, rest = index // over, index % over
+    return whole * by + (rest * by + more) // over
