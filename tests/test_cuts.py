@@ -9,24 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.spark.test_stateful import energy
 
 import hydrophone as hp
 
 SPAN = 2_000
 REMOVING = 2 * 64 * 64 * 2.0**-53
 """What taking events away may cost a state that is never below zero: two merges for each of 64 windows, at most 64 times its size."""
-
-
-def energy(column: str) -> Any:
-    """Squares, which can be taken away again."""
-    return hp.aggregate(
-        column,
-        create=np.zeros,
-        add=lambda s, v: s + v**2,
-        remove=lambda s, v: s - v**2,
-        merge=np.add,
-        result=np.asarray,
-    )
 
 
 EXACT = {"n": hp.count(), "total": hp.sum("i"), "high": hp.max("v"), "middle": hp.quantile("v", 0.5)}

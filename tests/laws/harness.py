@@ -15,6 +15,7 @@ from tests.cases import Case, Row, Source, rows
 import hydrophone as hp
 from hydrophone.batch import Batch, Progress, Segments
 from hydrophone.engine import emit
+from hydrophone.engine.ingest import slots
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.marks import Mark, forgotten, least, of
 from hydrophone.plan.lower import Lowered, lower
@@ -156,7 +157,7 @@ class Run:
         if node in self.pipeline.ahead:
             keys, legal = feed.promises()
             marks = np.array([_some_mark(int(m), MIN_TIME + 100, rng) for m in legal], np.int64)
-            self.pipeline.promise(port, keys, marks)
+            self.pipeline.ahead[node].see(slots(keys, node.layout, self.pipeline.keys(node)), marks)
 
     def go(self, manner: Manner) -> list[Row]:
         rng = np.random.default_rng(manner.seed + 1)

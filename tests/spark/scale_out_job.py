@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 import hydrophone as hp
 from hydrophone.spark.ship import ship
+from hydrophone.spark.titles import described
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,14 @@ def whereabouts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"file": [hp.__file__], "parent": [os.getppid()]})
 
 
+def description(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What the job of this task says that it does."""
+    from pyspark import TaskContext
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"text": [TaskContext.get().getLocalProperty("spark.job.description")]})
+
+
 def main(kind: str, home: Path) -> dict[str, Any]:
     from pyspark import cloudpickle
 
@@ -106,6 +115,8 @@ def main(kind: str, home: Path) -> dict[str, Any]:
     found["stream"] = seen(pq.read_table(home / "out"))
     found["progress"] = query.progress
     found["stream files"] = sorted({p.read_text() for p in (home / "seen").iterdir()})
+    with described(spark, "one row"):
+        found["described"] = spark.range(1).mapInArrow(description, "text string").first().text
     if kind == "connect":
         try:
             smooth(readings).start(spark, to=hp.write.memory(), checkpoint=str(home / "memory"))

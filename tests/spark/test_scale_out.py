@@ -55,6 +55,7 @@ def check(found: dict[str, Any], home: Path) -> None:
     assert found["frame"] == [row for row in wanted if row[0] == 1]
     assert found["stream"] == [row for row in wanted if row[:2] in [r[:2] for r in found["stream"]]] != []
     assert all(sent(file) for file in found["files"])
+    assert found["described"] == "one row"
     (progress,) = found["progress"]
     assert progress["rows"] == 300 and progress["results"] == len(found["stream"]) and progress["keys"] == 3
 

@@ -180,8 +180,8 @@ def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
 def settle(megabytes: float) -> None:
     """Before a turn: no garbage is left, and as much memory as it takes is at hand, up to a gigabyte.
 
-    A virtual machine gives unused memory back to its host within seconds. Who runs first after a pause then waits for it: a tenth
-    of a second for 50 MB was seen, three times what the work itself took.
+    A virtual machine gives unused memory back to its host within seconds. Who runs first after a pause then waits for it,
+    longer than some works take.
     """
     gc.collect()
     np.ones(int(min(megabytes, 1000) * 1e6), np.uint8)

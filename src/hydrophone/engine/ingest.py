@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.batch import Events, Ints, Segments, grid_per_slot
+from hydrophone.columns import one
 from hydrophone.errors import DataError
 from hydrophone.keys import KeyTable
-from hydrophone.ops.rows import column_values, one_array
+from hydrophone.ops.rows import column_values
 from hydrophone.plan.source import Layout, plain
 from hydrophone.plan.types import UniformType
 from hydrophone.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, format_duration
@@ -60,9 +61,7 @@ def instants(column: pa.ChunkedArray, name: str, within: tuple[int, int] = _FINI
             f"source: {column.null_count} rows have no time in {name!r}",
             hint="drop them first, or say when they happened",
         )
-    column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    column = one(column)
     if not pa.types.is_timestamp(column.type):
         times: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         scale = 1
@@ -82,7 +81,7 @@ def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: i
     assert layout.samples is not None
     kind = layout.type()
     assert isinstance(kind, UniformType)
-    lengths, values = samples(one_array(table[layout.samples]), layout.samples, kind.dtype)
+    lengths, values = samples(one(table[layout.samples]), layout.samples, kind.dtype)
     base = _timebases(table, layout, slot, start)
     first, on_grid = base.index_at(slot, start)
     if not on_grid.all():

@@ -102,12 +102,6 @@ class Pipeline:
             marks.see(slot, instants(table[node.layout.time], node.layout.time))
         return passed
 
-    def promise(self, port: int, table: pa.Table, marks: Ints) -> None:
-        """Take what rows at a port promise for their keys."""
-        node = self.ports[port]
-        assert isinstance(node, Port)
-        self.ahead[node].see(slots(table, node.layout, self.keys(node)), marks)
-
     def sift(self, port: int, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
         """The events among rows at a port that are in time, where the source has come to `mark`; rows speak for their keys from then on."""
         node = self.ports.get(port)

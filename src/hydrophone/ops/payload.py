@@ -46,6 +46,8 @@ def hashes(column: pa.Array) -> list[Ints]:
     --------
     >>> [(n == n[0]).tolist() for n in hashes(pa.array([-0.0, 0.0, None, 1.0]))]
     [[True, True, False, False]]
+    >>> [(n == n[0]).tolist() for n in hashes(pa.array([pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([1, 2, 3]), None]))]
+    [[True, True, False]]
     """
     out = []
     for part in _parts(column):
@@ -72,7 +74,7 @@ def _parts(column: pa.Array) -> Iterator[pa.Array]:
         yield pc.is_null(column)
         for i in range(column.type.num_fields):
             yield from _parts(pc.struct_field(column, [i]))
-    elif pa.types.is_nested(column.type):
+    elif pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
         yield pa.array([str(v) for v in column.to_pylist()], pa.string())
     else:
         yield column

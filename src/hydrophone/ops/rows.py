@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hydrophone import expr
 from hydrophone.batch import Batch, Events, Segments
+from hydrophone.columns import one
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.plan.node import Node
@@ -217,21 +218,12 @@ def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:
 
 def column_values(column: pa.ChunkedArray | pa.Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Undo `sample_columns` for one column without nulls."""
-    column = one_array(column)
+    column = one(column)
     if dtype.kind == "c":
         out = np.empty(len(column), dtype)
         out.real, out.imag = (column.field(i).to_numpy(zero_copy_only=False) for i in (0, 1))
         return out
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(dtype, copy=False)
-
-
-def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The pieces of a column joined; a single piece is not copied."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def signal_values(events: Events, kind: SignalType) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.plan.node import Node, Order
-from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_dtype
+from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_dtype, clock_of
 from hydrophone.progress import Policy
 from hydrophone.timebase import Timebase
 
@@ -77,7 +77,7 @@ class Layout:
     def check_same_times(self, name: str, what: str) -> None:
         """Refuse a column that cannot be compared with the time column: another kind of clock, or a zone on one side only."""
         time, other = (self.schema.field(n).type for n in (self.time, name))
-        if times_of(time) != times_of(other):
+        if clock_of(time) != clock_of(other):
             raise SignalTypeError(
                 f"{what} {name!r} is {other}, and time column {self.time!r} is {time}",
                 hint="both must be integers in nanoseconds, or timestamps with a zone, or timestamps without one; cast one of them first",
@@ -91,10 +91,7 @@ class Layout:
     @property
     def clock(self) -> Clock:
         """Whether the user's times are timestamps, with or without a zone, or integer nanoseconds."""
-        kind = self.schema.field(self.time).type
-        if not pa.types.is_timestamp(kind):
-            return "int"
-        return "zoned" if kind.tz else "timestamp"
+        return clock_of(self.schema.field(self.time).type) or "int"
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -146,19 +143,6 @@ def check_key(field: pa.Field, what: str) -> None:
             f"{what}: key column {field.name!r} is {field.type}, which cannot be a key",
             hint="keys are integers, texts, booleans, dates or timestamps; round a float or cast it to text first",
         )
-
-
-def times_of(kind: pa.DataType) -> str:
-    """What sort of times a column has; only those of one sort can be compared.
-
-    Examples
-    --------
-    >>> times_of(pa.timestamp("us", "Europe/Berlin")), times_of(pa.timestamp("ns")), times_of(pa.int64())
-    ('timestamps with a zone', 'timestamps without a zone', 'integers')
-    """
-    if pa.types.is_timestamp(kind):
-        return f"timestamps {'with' if kind.tz else 'without'} a zone"
-    return "integers" if pa.types.is_integer(kind) else str(kind)
 
 
 def _check_time(field: pa.Field, what: str) -> None:

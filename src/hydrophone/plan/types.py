@@ -21,6 +21,19 @@ _STAMPS = {"timestamp": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC"), 
 _CLOCKS = {"timestamp": "timestamps without a zone", "zoned": "timestamps with a zone", "int": "integer times"}
 
 
+def clock_of(kind: pa.DataType) -> Clock | None:
+    """The clock that a column of times follows; None where it holds no times. Only instants of one clock can be compared.
+
+    Examples
+    --------
+    >>> clock_of(pa.timestamp("us", "Europe/Berlin")), clock_of(pa.timestamp("ns")), clock_of(pa.int64()), clock_of(pa.string())
+    ('zoned', 'timestamp', 'int', None)
+    """
+    if pa.types.is_timestamp(kind):
+        return "zoned" if kind.tz else "timestamp"
+    return "int" if pa.types.is_integer(kind) else None
+
+
 class Missing(Enum):
     """What an operator does where a sample is missing.
 

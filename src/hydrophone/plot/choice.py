@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hydrophone.columns import one
 from hydrophone.engine import local
 from hydrophone.engine.ingest import instants, samples
 from hydrophone.errors import DataError, ParameterError, UnsupportedError
-from hydrophone.ops.rows import one_array
 from hydrophone.plan.types import DataType, StreamType, WindowedType
 from hydrophone.plot.envelope import Ints, Trace
 from hydrophone.sigseg import SigSeg
@@ -194,4 +194,4 @@ def spectra(query: Query, kind: WindowedType, chosen: Choice) -> dict[tuple[Any,
 
 
 def _array(arrays: pa.ChunkedArray, kind: WindowedType) -> Any:
-    return samples(one_array(arrays), "values", kind.dtype)[1].reshape(-1, kind.length)
+    return samples(one(arrays), "values", kind.dtype)[1].reshape(-1, kind.length)
