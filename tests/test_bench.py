@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 import hydrophone as hp
 from hydrophone.bench import __main__ as bench
 from hydrophone.bench import grouped_batch, lake
-from hydrophone.bench.harness import Case, Turns, digest, measure, summary
+from hydrophone.bench.harness import Case, Peak, Turns, digest, measure, summary
 from hydrophone.bench.peers import numpy_script
 from hydrophone.bench.registry import BENCHES
 from hydrophone.io.parquet import ParquetData
@@ -86,6 +87,14 @@ def test_ways_of_ours_share_the_peers() -> None:
     assert turns == ["one", "two", "p"] * 3
     assert (one.case, one.peer, one.agrees) == ("one", "p", True)
     assert (two.case, two.peer, two.agrees) == ("two", "p", False)
+
+
+def test_memory_that_is_held_for_a_moment_is_seen() -> None:
+    with Peak() as memory:
+        held = np.ones(100_000_000, np.uint8)
+        time.sleep(0.04)
+        del held
+    assert 90 < memory.megabytes < 150
 
 
 def test_a_case_may_take_turns_by_itself() -> None:

@@ -215,8 +215,10 @@ class Peak:
         return (self._highest - self._start) / 1e6
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.05):
+        pause = 0.001  # Longer and longer: what is over soon is seen, and what takes long is not disturbed.
+        while not self._stop.wait(pause):
             self._highest = max(self._highest, self._now())
+            pause = min(1.2 * pause, 0.05)
 
     def _now(self) -> int:
         total = self._process.memory_info().rss
