@@ -18,13 +18,19 @@ from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import ParameterError
 from hydrophone.ops.sweep_area import Memory, SweepArea, size_in_bytes
 from hydrophone.plan.lower import lower
+from hydrophone.time import FIRST_DATE, LAST_DATE, MAX_TIME
 
-rows = st.lists(st.tuples(st.integers(0, 5), st.integers(-9, 9), st.integers(1, 6)), min_size=1, max_size=12)
+lengths = st.one_of(st.integers(1, 6), st.sampled_from([100, MAX_TIME - 9]))
+near = st.tuples(st.integers(0, 5), st.integers(-9, 9), lengths)
+far = st.sampled_from(
+    [(0, LAST_DATE, 1), (0, FIRST_DATE, LAST_DATE - FIRST_DATE), (0, FIRST_DATE, MAX_TIME - FIRST_DATE)]
+)
+rows = st.lists(st.one_of(near, far), min_size=1, max_size=12)
 
 
 def events(triples: list[tuple[int, int, int]]) -> Events:
-    slot, start, length = np.array(triples, np.int64).reshape(-1, 3).T
-    return Events(slot, start, start + length, pa.table({"v": [f"{t}" for t in triples]}))
+    slot, start, stop = np.array([(s, t, t + n) for s, t, n in triples], np.int64).reshape(-1, 3).T
+    return Events(slot, start, stop, pa.table({"v": [f"{t}" for t in triples]}))
 
 
 def texts(area: SweepArea) -> list[str]:
@@ -68,7 +74,7 @@ def test_a_hash_area_sorts_where_keys_have_many_rows(keys: int) -> None:
     new = Events(at % keys, at, at + 1, pa.table({}))
     found = [(i.tolist(), j.tolist()) for _, i, j in area.query(new, new.start, new.stop - 1)]
     assert found == [(list(range(10)), at.tolist())]
-    assert [chains is None for _, chains in area._indexes.values()] == [keys == 1]
+    assert [run.chains is None for run in area._indexes.values()] == [keys == 1]
 
 
 def lives(start: int, rows: int, step: int = 1) -> hp.Stream:

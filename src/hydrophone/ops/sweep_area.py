@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numba
@@ -22,6 +23,7 @@ from hydrophone.batch import BLOCK, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
+from hydrophone.time import MAX_TIME, MIN_TIME
 
 FORMS = ("hash", "sorted", "list")
 """Forms that a user may ask for; a band join has its own."""
@@ -78,6 +80,21 @@ def size_in_bytes(size: int | str | None) -> int | None:
     return int(float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " "))
 
 
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Rows in the order of the area's form, with its chains where it has some."""
+
+    rows: Events
+    chains: tuple[Ints, Ints] | None
+
+    @cached_property
+    def longest(self) -> int:
+        """The longest lifetime."""
+        if self.rows.end is None:
+            return 1
+        return int((self.rows.end.view(np.uint64) - self.rows.start.view(np.uint64)).max())  # exact, however far apart
+
+
 class SweepArea(Held[Events]):
     """The rows of one side that the other may still ask for.
 
@@ -98,7 +115,7 @@ class SweepArea(Held[Events]):
     ) -> None:
         super().__init__(Events)
         self.form, self.memory, self.adaptive, self.name = form, memory or Memory(), adaptive, name
-        self._indexes: dict[int, tuple[Events, tuple[Ints, Ints] | None]] = {}
+        self._indexes: dict[int, _Run] = {}
         self._files: dict[int, Events] = {}
         self._over: dict[int, Mask] = {}  # of runs in files, the rows that have expired and are still there
 
@@ -117,7 +134,8 @@ class SweepArea(Held[Events]):
         """
         order: Ints | None = None
         for number in range(len(self._parts)):
-            run, chains = self._indexed(number)
+            indexed = self._indexed(number)
+            run, chains = indexed.rows, indexed.chains
             if self.form == "list":
                 i, j = _by_list(run.slot, run.start, self._last(run), rows.slot, low, high)
             elif chains is not None:
@@ -126,7 +144,7 @@ class SweepArea(Held[Events]):
                 if order is None:
                     found = stable_order(rows.slot, low)
                     order = np.arange(len(rows)) if found is None else found
-                i, j = self._by_order(run, rows.slot[order], low[order], high[order])
+                i, j = self._by_order(indexed, rows.slot[order], low[order], high[order])
                 i = order[i]
             if len(i):
                 yield run, i, j
@@ -134,7 +152,7 @@ class SweepArea(Held[Events]):
     @property
     def nbytes(self) -> int:
         """Bytes of memory of the runs that are not in files, and of the indexes."""
-        indexes = sum(a.nbytes for _, chains in self._indexes.values() for a in chains or ())
+        indexes = sum(a.nbytes for run in self._indexes.values() for a in run.chains or ())
         return indexes + sum(p.nbytes for p in self._in_memory())
 
     def expire(self, gone: Callable[[Events], Mask]) -> None:
@@ -199,8 +217,7 @@ class SweepArea(Held[Events]):
 
     # --- runs -----------------------------------------------------------------------------------------------------------
 
-    def _indexed(self, number: int) -> tuple[Events, tuple[Ints, Ints] | None]:
-        """A run in the order of the form, and its chains where it has some."""
+    def _indexed(self, number: int) -> _Run:
         part = self._parts[number]
         if id(part) not in self._indexes:
             chains = _chains(part.slot) if self.form == "hash" and id(part) not in self._files else None
@@ -208,16 +225,30 @@ class SweepArea(Held[Events]):
                 chains = None
             if chains is None and self.form != "list":
                 part = self._parts[number] = _sorted(part)
-            self._indexes[id(part)] = (part, None if chains is None else chains[:2])
+            self._indexes[id(part)] = _Run(part, None if chains is None else chains[:2])
         return self._indexes[id(part)]
 
-    def _by_order(self, run: Events, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def _by_order(self, indexed: _Run, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        run, longest = indexed.rows, 1 if self.form == "band" else indexed.longest
+        if longest > MAX_TIME:
+            return self._both_ways(run, slot, low, high)
+        since = np.maximum(low, MIN_TIME + longest - 1) - (longest - 1)  # what begins before it is over by `low`
+        first = search(run.slot, run.start, slot, since, "left")
+        counts = search(run.slot, run.start, slot, high, "right") - first
+        if longest > 1 and counts.sum() > len(run):
+            return self._both_ways(run, slot, low, high)
+        i, j = np.repeat(np.arange(len(slot)), counts), ranges(first, counts)
+        if longest == 1:
+            return i, j
+        alive = run.stop[j] > low[i]
+        return i[alive], j[alive]
+
+    @staticmethod
+    def _both_ways(run: Events, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Where lifetimes differ much: who begins inside the other is found from the other, so that no pair is tried in vain."""
         first = search(run.slot, run.start, slot, low, "left")
         counts = search(run.slot, run.start, slot, high, "right") - first
         i, j = np.repeat(np.arange(len(slot)), counts), ranges(first, counts)
-        if self.form == "band":
-            return i, j
-        # The others begin before: seen from them, it is the new row that begins inside.
         first = search(slot, low, run.slot, run.start, "right")
         counts = np.maximum(search(slot, low, run.slot, run.stop, "left") - first, 0)
         return np.concatenate([i, ranges(first, counts)]), np.concatenate([j, np.repeat(np.arange(len(run)), counts)])
