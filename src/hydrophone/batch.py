@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hydrophone.columns import take_table
 from hydrophone.errors import DataError
-from hydrophone.runs import gather, ranges
+from hydrophone.runs import gather, ranges, scatter
 from hydrophone.sigseg import SigSeg
 from hydrophone.time import MAX_TIME
 from hydrophone.timebase import Timebases
@@ -271,14 +271,19 @@ class Segments:
         slot = np.concatenate([p.slot for p in parts])
         first = np.concatenate([p.first for p in parts])
         lengths = np.concatenate([p.lengths for p in parts])
-        values = np.concatenate([p.values for p in parts])
-        starts = np.cumsum(lengths) - lengths
         order = np.lexsort((first, slot))
-        if not (order[1:] > order[:-1]).all():
-            values = gather(values, starts[order], lengths[order])
         slot, first, lengths = slot[order], first[order], lengths[order]
-        joined = cls(slot, first, np.concatenate([[0], np.cumsum(lengths)]), values, merge_bases(parts))
-        return joined.joined()
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        if (order[1:] > order[:-1]).all():
+            values = np.concatenate([p.values for p in parts])
+        else:
+            values = np.empty((offsets[-1], *parts[0].values.shape[1:]), np.result_type(*(p.values for p in parts)))
+            to = np.empty_like(order)
+            to[order] = offsets[:-1]
+            ends = np.cumsum([len(p) for p in parts])
+            for part, begin, end in zip(parts, ends - [len(p) for p in parts], ends, strict=True):
+                scatter(part.values, part.offsets[:-1], part.lengths, to[begin:end], values)
+        return cls(slot, first, offsets, values, merge_bases(parts)).joined()
 
     def joined(self) -> Segments:
         """Runs that touch become one: within a batch there is always a hole between two runs of a slot."""

@@ -53,6 +53,25 @@ def gather(values: NDArray[Any], starts: Ints, lengths: Ints) -> NDArray[Any]:
     return out
 
 
+def scatter(values: NDArray[Any], starts: Ints, lengths: Ints, to: Ints, out: NDArray[Any]) -> None:
+    """Put the stretches ``values[start : start + length]`` where they belong in `out`, which is contiguous.
+
+    Examples
+    --------
+    >>> out = np.zeros(5)
+    >>> scatter(np.arange(10.0), np.array([7, 1]), np.array([2, 3]), np.array([3, 0]), out)
+    >>> out
+    array([1., 2., 3., 7., 8.])
+    """
+    _scatter(_matrix(values), starts, lengths, to, _matrix(out))
+
+
+@numba.njit(cache=True, nogil=True)
+def _scatter(values, starts, lengths, to, out):  # type: ignore[no-untyped-def]
+    for i in range(len(starts)):
+        out[to[i] : to[i] + lengths[i]] = values[starts[i] : starts[i] + lengths[i]]
+
+
 def _matrix(values: NDArray[Any]) -> NDArray[Any]:
     """Return a two-dimensional view, or a copy where the memory is not contiguous."""
     return np.ascontiguousarray(values).reshape(len(values), values.shape[1] if values.ndim > 1 else 1)
