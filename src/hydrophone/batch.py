@@ -29,8 +29,8 @@ Values = npt.NDArray[Any]
 
 BLOCK = 1024
 """Slots per block: the unit in which state is written."""
-AT_ONCE = 1 << 19
-"""Values that a kernel gives at a time where it can choose: four megabytes of doubles, from which on NumPy asks for large pages."""
+AT_ONCE = 1 << 20
+"""Values that a kernel gives at a time where it can choose: eight megabytes of doubles, so that the large pages for which NumPy asks fit in, wherever they begin."""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
     for turn in range(turns):
         for number, (name, way) in enumerate(ways):
             watched = turn == 0
-            settle(peaks[number])
+            settle(max(peaks))
             # Who watches the memory takes time from who is timed.
             with working(f"{bench}: {case.name}: {name}") as ticker, Peak() if watched else nullcontext() as memory:
                 ticker.at(turn * len(ways) + number, turns * len(ways), "runs")
@@ -178,13 +178,13 @@ def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
 
 
 def settle(megabytes: float) -> None:
-    """Before a turn: no garbage is left, and as much memory as it takes is at hand, up to a gigabyte.
+    """Before a turn: no garbage is left, and as much memory as the hungriest way takes is at hand, from 100 MB up to a gigabyte.
 
     A virtual machine gives unused memory back to its host within seconds. Who runs first after a pause then waits for it,
     longer than some works take.
     """
     gc.collect()
-    np.ones(int(min(megabytes, 1000) * 1e6), np.uint8)
+    np.ones(int(min(max(megabytes, 100), 1000) * 1e6), np.uint8)
 
 
 def _turns(bench: str, case: Turns) -> tuple[dict[str, Taken], dict[str, Taken]]:
