@@ -30,7 +30,7 @@ Values = npt.NDArray[Any]
 BLOCK = 1024
 """Slots per block: the unit in which state is written."""
 AT_ONCE = 1 << 20
-"""Values that a kernel gives at a time where it can choose: eight megabytes of doubles, so that the large pages for which NumPy asks fit in, wherever they begin."""
+"""Values that a kernel gives at a time where it can choose: eight megabytes of doubles, into which large pages fit, wherever they begin."""
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,16 @@ def together(events: list[tuple[int, int]], k: int) -> list[tuple[int, int, int]
     return [span for span in spans if span[2] >= k]
 
 
+def stitched(events: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals that touch or overlap, as one."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(events):
+        if out and start <= out[-1][1]:
+            start, end = out[-1][0], max(out.pop()[1], end)
+        out.append((start, end))
+    return out
+
+
 def _coincidence(name: str, source: Source, query: Any, find: Any, k: int) -> Case:
     def expected(inputs: Mapping[str, Source]) -> list[Row]:
         events = [e for x in sampled(inputs["x"], 10).values() for e in find(x)]
@@ -137,7 +147,7 @@ CASES = [
         "coincidence-points",
         data.beats(262, value=alike),
         lambda x: x.zero_crossings().coincidence(3, within=25),
-        lambda x: [(row[0], row[0] + 25) for row in reference.zero_crossings(x, grid(10))],
+        lambda x: stitched([(row[0], row[0] + 25) for row in reference.zero_crossings(x, grid(10))]),
         3,
     ),
     trigger("trigger", data.beats(240, value=steps, rows=60), 1.5, 1.0),

@@ -23,10 +23,23 @@ class Coincidences(Query):
 
         The intervals of a detector never overlap within a key, so that it is `k` keys that see something: ``n`` says how
         many. Every change of it begins another stretch. `within` lets each event live so much longer, for those that come
-        one after the other, or are points; `report` cuts long stretches as in `snapshot`.
+        one after the other, or are points; what then touches or overlaps within a key counts once, and is known when it ends.
+        `report` cuts long stretches as in `snapshot`.
+
+        Examples
+        --------
+        One station that sees something twice is no coincidence:
+
+        >>> import pyarrow as pa, hydrophone as hp
+        >>> table = pa.table({"station": ["A", "A", "B"], "t": [0, 20, 38], "end": [10, 30, 60]})
+        >>> seen = hp.from_arrow(table, key="station", time="t", end="end")
+        >>> seen.coincidence(2, within=15).to_arrow().to_pylist()
+        [{'t': 38, 'end': 45, 'n': 2}]
         """
         if k < 1:
             raise ParameterError(f"coincidence: k must be at least 1, got {k}")
-        together: Stream = self._then(KeyBy, columns=tuple((c, c) for c in by))
-        lived = together if within is None else together.extend(within)
-        return lived.snapshot(report=report).agg(n=count()).where(col("n") >= k)
+        lived: Stream = self  # type: ignore[assignment]
+        if within is not None:
+            lived = lived.extend(within).select(*(c for c in by if c not in lived.node.type.key.names)).stitch()
+        together: Stream = lived._then(KeyBy, columns=tuple((c, c) for c in by))
+        return together.snapshot(report=report).agg(n=count()).where(col("n") >= k)
