@@ -171,7 +171,12 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         lambda: hp.from_arrow(pa.table({"t": [1.5]}), time="t"),
         ("time column 't' is double",),
     ),
-    ("window-vectors", SignalTypeError, lambda: vectors().window(4), ("window: this signal has 2 channels",)),
+    (
+        "csd-vectors",
+        SignalTypeError,
+        lambda: vectors().csd(vectors(), 4, average=2),
+        ("csd: these windows have 2 channels", "channel(0)"),
+    ),
     ("above-vectors", SignalTypeError, lambda: vectors().above(1), ("has no order",)),
     ("rfft-complex", SignalTypeError, lambda: signal().window(4).fft().rfft(), ("rfft: the windows are complex",)),
     ("irfft-alone", SignalTypeError, lambda: signal().window(4).irfft(), ("irfft: expected 3 values",)),

@@ -13,7 +13,7 @@ from tests.cases import ALL_CASES
 from tests.laws.harness import Manner, Run
 
 import hydrophone as hp
-from hydrophone.errors import DataError, HydrophoneError, ParameterError, PlanError, SignalTypeError
+from hydrophone.errors import DataError, HydrophoneError, ParameterError, PlanError, SignalTypeError, UnsupportedError
 
 HERE = "test_bad_windows.py:"
 
@@ -73,6 +73,14 @@ def moody(w: np.ndarray) -> np.ndarray:
 
 def turns(v: np.ndarray) -> np.ndarray:
     return v if (v == 1).all() else v * 1j
+
+
+class Holding(hp.StatefulOperator):
+    def start(self) -> Any:
+        return {"top": 0.0}
+
+    def step(self, x: Any, state: Any) -> Any:
+        return x
 
 
 class Wide(hp.WindowOperator):
@@ -203,7 +211,10 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("period-of-one", DataError, lambda: hp.estimate_period([5, 5]), ("at least two different instants",)),
     ("epochs-negative", ParameterError, lambda: signal().epochs(source(), before=-1, after=2), ("must not be negative",)),
     ("epochs-keys", SignalTypeError, lambda: signal().epochs(source(key="j"), before=1, after=2), ("the keys differ",)),
-    ("epochs-channels", SignalTypeError, lambda: vectors().epochs(source(), before=1, after=2), ("2 channels",)),
+    ("combine-channels", SignalTypeError, lambda: vectors().window(4).combine(windows(), np.add), ("combine: these windows have 2",)),
+    ("iterate-channels", SignalTypeError, lambda: vectors().iterate(Holding()), ("iterate: these windows have 2 channels", "channel(0)")),
+    ("no-channel", ParameterError, lambda: vectors().stft(4).channel(2), ("channel: no channel 2; these windows have 2",)),
+    ("plot-channels", UnsupportedError, lambda: vectors().stft(4).plot(), ("plot: these windows have 2 channels", "channel(0)")),
     ("sliding-dft-size", ParameterError, lambda: signal().sliding_dft(1), ("sliding_dft: size must be at least 2",)),
     ("sliding-dft-hop", ParameterError, lambda: signal().sliding_dft(64, hop=9), ("sliding_dft: hop must be from 1 to 4",)),
     ("sliding-dft-complex", SignalTypeError, lambda: (signal() * 1j).sliding_dft(4), ("sliding_dft: the values are complex",)),

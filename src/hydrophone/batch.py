@@ -333,7 +333,7 @@ class Windows:
     ----------
     slot : int64 array, one element per window
     last : int64 array, grid index of the window's last sample: the window is known, and owned, at that instant
-    values : one row per window
+    values : one row per window, or with channels one per window and channel: windows x channels x length
     base : the timebases of the slots
     """
 
@@ -357,6 +357,15 @@ class Windows:
     def with_values(self, values: Values) -> Self:
         """The same windows with other arrays."""
         return replace(self, values=values)
+
+    @property
+    def rows(self) -> Values:
+        """All arrays, a row each: the channels of a window follow each other. What handles a row by itself need not know of channels."""
+        return self.values.reshape(-1, self.values.shape[-1])
+
+    def with_rows(self, rows: Values) -> Self:
+        """The same windows with other arrays, given as `rows` gives them."""
+        return self.with_values(rows.reshape(*self.values.shape[:-1], rows.shape[1]))
 
     @classmethod
     def concat(cls, parts: Sequence[Windows]) -> Windows:

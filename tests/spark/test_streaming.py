@@ -53,7 +53,7 @@ CASES = [
     "sample-timestamps",
     "fir-zero",
     "sos-zero",
-    "overlap-add-spectrum",
+    "channels-overlap-add",
     "combine-add",
     "tumble",
     "tumble-by-both-over-all-keys",

@@ -28,7 +28,8 @@ def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     if isinstance(kind, StreamType):
         return pa.schema([*head, *([pa.field(kind.end, kind.stamp)] if kind.end else []), *kind.columns])
     if isinstance(kind, WindowedType):
-        return pa.schema([*head, pa.field("values", arrays_type(kind.dtype))])
+        arrays = arrays_type(kind.dtype)
+        return pa.schema([*head, *(pa.field(n, arrays) for n in array_names(kind))])
     assert isinstance(kind, UniformType)
     if shape == "segments":
         arrays = arrays_type(kind.dtype, depth=2 if kind.channels else 1)
@@ -36,6 +37,11 @@ def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     item = arrow_type(kind.dtype)
     names = [f"value_{i}" for i in range(kind.channels)] if kind.channels else ["value"]
     return pa.schema([*head, *(pa.field(n, item) for n in names)])
+
+
+def array_names(kind: WindowedType) -> list[str]:
+    """What the arrays of windows are called: one column, or one per channel."""
+    return [f"values_{i}" for i in range(kind.channels)] if kind.channels else ["values"]
 
 
 @located
@@ -114,9 +120,10 @@ def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -
         ends = [when(batch.stop)] if kind.end else []
         return pa.table([*keys.columns(batch.slot), when(batch.start), *ends, *batch.columns.columns], schema=out)
     if isinstance(batch, Windows):
-        rows, length = batch.values.shape
-        arrays = _arrays(batch.values.reshape(-1), np.arange(rows + 1) * length)
-        return pa.table([*keys.columns(batch.slot), when(batch.time), arrays], schema=out)
+        cuts = np.arange(len(batch) + 1) * batch.values.shape[-1]
+        channels = batch.values.swapaxes(0, 1) if batch.values.ndim == 3 else [batch.values]
+        arrays = [_arrays(values.reshape(-1), cuts) for values in channels]
+        return pa.table([*keys.columns(batch.slot), when(batch.time), *arrays], schema=out)
     if shape == "rows":
         slot = batch.sample_slot
         return pa.table([*keys.columns(slot), when(batch.sample_time), *sample_columns(batch.values)], schema=out)

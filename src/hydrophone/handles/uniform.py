@@ -40,7 +40,10 @@ class UniformSignal(
     """Samples on an exact grid."""
 
     def window(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop") -> Windowed:
-        """Arrays of `size` samples, every `hop` samples (by default `size`); durations that are whole multiples of the period do too."""
+        """Arrays of `size` samples, every `hop` samples (by default `size`); durations that are whole multiples of the period do too.
+
+        A signal with channels gives windows with channels: what follows handles each channel by itself.
+        """
         span = self._samples(size, "size")
         step = span if hop is None else self._samples(hop, "hop")
         kind = Missing.of(missing, "window", (Missing.DROP, Missing.ZERO))

@@ -13,7 +13,7 @@ from hydrophone.handles.reductions import Reductions
 from hydrophone.handles.spectra import WindowSpectra
 from hydrophone.handles.wavelets import WindowWavelets
 from hydrophone.ops.overlap_add import OverlapAdd
-from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, Rfft
+from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, Rfft, WindowChannel
 from hydrophone.plan.types import WindowedType
 
 if TYPE_CHECKING:
@@ -40,8 +40,15 @@ class Windowed(Arrays, Reductions, WindowSpectra, WindowWavelets, OwnIterations,
         return self._then(Irfft)
 
     def map(self, function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Windowed:
-        """A function over many windows at once: an array with a row per window in, one with as many rows out."""
+        """A function over many windows at once: an array with a row per window in, one with as many rows out.
+
+        Of windows with channels every channel is a row of its own.
+        """
         return self._then(MapWindows, function=function)
+
+    def channel(self, number: int) -> Windowed:
+        """One channel of the windows of a vector signal."""
+        return self._then(WindowChannel, number=number)
 
     def overlap_add(self) -> UniformSignal:
         """Lay the windows back on the time axis and add where they overlap; a spectrum goes back by `irfft` or `ifft` first."""

@@ -23,7 +23,10 @@ _DIRECT = 64
 
 
 class RowByRow:
-    """What operators share that turn every window into another one: the type is that of the answer for two windows of ones."""
+    """What operators share that turn every window into another one: the type is that of the answer for two windows of ones.
+
+    Of windows with channels every channel is a row of its own.
+    """
 
     gives: ClassVar[Order | None] = None
 
@@ -58,7 +61,7 @@ class RowByRowKernel(Stateless):
     def map(self, batch: Batch) -> Batch:
         """Map one batch."""
         assert isinstance(batch, Windows)
-        return batch.with_values(self.operator._quiet(batch.values))
+        return batch.with_rows(self.operator._quiet(batch.rows))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

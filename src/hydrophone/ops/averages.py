@@ -64,8 +64,9 @@ class AverageKernel(Kernel):
         self.count, self.kind, self.out = count, kind, out
         self.grids = Grids(kind.timebase)
         wide = np.result_type(out.dtype, np.float64)
+        self.width = kind.length * max(kind.channels, 1)
         self.open = SlotArrays(
-            total=Field(wide, 0, (kind.length,)), group=Field(np.int64, MIN_TIME), count=Field(np.int64)
+            total=Field(wide, 0, (self.width,)), group=Field(np.int64, MIN_TIME), count=Field(np.int64)
         )
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -77,15 +78,15 @@ class AverageKernel(Kernel):
         self.grids.learn(batch, len(self.keys))
         number = (batch.last - self.kind.size + 1) // self.kind.hop
         group, ends = number // self.count, number % self.count == self.count - 1
-        out = np.empty((int(ends.sum()), self.kind.length), self.open["total"].dtype)
+        out = np.empty((int(ends.sum()), self.width), self.open["total"].dtype)
         rows = np.empty(len(out), np.int64)
-        values = np.ascontiguousarray(batch.values, out.dtype)
+        values = np.ascontiguousarray(batch.values, out.dtype).reshape(len(batch), self.width)
         state = self.open["total"], self.open["group"], self.open["count"]
         made = _groups(batch.slot, group, ends, values, self.count, *state, rows, out)
         self.open.touch(batch.slot)
         done = rows[:made]
         mean = (out[:made] / self.count).astype(self.out.dtype, copy=False)
-        return (Windows(batch.slot[done], batch.last[done], mean, batch.base),)
+        return (Windows(batch.slot[done], batch.last[done], mean.reshape(made, *batch.values.shape[1:]), batch.base),)
 
     def idle(self, marks: Marks) -> Mask:
         """Keys whose open group can have no more windows."""
@@ -171,14 +172,16 @@ class EmaWindowsKernel(EmaKernel):
         self.regrid = Regrid(Fraction(kind.hop), (kind.size - 1) % kind.hop)
         self.size, self.hop = kind.size, kind.hop
         grid = self.regrid.timebase(kind.timebase)
-        vectors = UniformType(kind.key, kind.time, kind.clock, out.dtype, kind.length, grid)
+        self.width = kind.length * max(kind.channels, 1)
+        vectors = UniformType(kind.key, kind.time, kind.clock, out.dtype, self.width, grid)
         super().__init__(alpha, settle_ema(alpha), vectors)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Average one batch."""
         assert isinstance(batch, Windows)
         index = (batch.last - self.regrid.phase) // self.hop
-        samples = Segments.of_samples(batch.slot, index, batch.values, self.regrid.bases(batch.base))
+        flat = batch.values.reshape(len(batch), self.width)
+        samples = Segments.of_samples(batch.slot, index, flat, self.regrid.bases(batch.base))
         for out in super().step(port, samples):
             assert isinstance(out, Segments)
-            yield batch.with_values(out.values)
+            yield batch.with_values(out.values.reshape(batch.values.shape))

@@ -47,14 +47,10 @@ class Epochs(Node):
                 hint="bring both to one key with key_by",
             )
         same_clock(x, events, "epochs")
-        if x.channels:
-            raise SignalTypeError(
-                f"epochs: this signal has {x.channels} channels", hint="pick one first: signal.channel(0)"
-            )
         if x.timebase is None:
             raise SignalTypeError("epochs: needs one period for all keys", hint="sample to a common period first")
         size = self.before + self.after + 1
-        return WindowedType(x.key, x.time, x.clock, x.dtype, size, size, 1, x.timebase)
+        return WindowedType(x.key, x.time, x.clock, x.dtype, size, size, 1, x.timebase, x.channels)
 
     def reach(self, x: UniformType, events: StreamType) -> tuple[Reach, Reach]:
         """A window is owned by its last sample."""
@@ -120,7 +116,7 @@ class EpochsKernel(Kernel):
         slot, last, first, run = slot[whole], last[whole], first[whole], run[whole]
         size = self.before + self.after + 1
         at = held.offsets[run] + first - held.first[run]
-        view = np.lib.stride_tricks.sliding_window_view(held.values, size)
+        view = np.lib.stride_tricks.sliding_window_view(held.values, size, axis=0)
         return (Windows(slot, last, view[at], held.base),)
 
     def _forget(self, mark: Mark) -> None:

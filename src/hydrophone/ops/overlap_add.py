@@ -38,7 +38,7 @@ class OverlapAdd(Node):
     def output_type(self, x: WindowedType) -> UniformType:
         """Samples again."""
         refuse_other_length(x, "overlap_add")
-        return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
+        return UniformType(x.key, x.time, x.clock, x.dtype, x.channels, x.timebase)
 
     def reach(self, x: WindowedType) -> Reach:
         """A sample needs all windows that cover it, and these end after it."""
@@ -68,8 +68,9 @@ class OverlapAddKernel(Kernel):
     def __init__(self, kind: WindowedType) -> None:
         self.kind, self.length = kind, kind.length
         self.grids = Grids(kind.timebase)
+        shape = (kind.length, kind.channels) if kind.channels else (kind.length,)
         self.sums = SlotArrays(
-            sum=Field(kind.dtype, 0, (kind.length,)), last=Field(np.int64, MIN_TIME), owed=Field(np.int64, MIN_TIME)
+            sum=Field(kind.dtype, 0, shape), last=Field(np.int64, MIN_TIME), owed=Field(np.int64, MIN_TIME)
         )
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -91,8 +92,10 @@ class OverlapAddKernel(Kernel):
 
     def _add(self, batch: Windows, slot: Ints, index: Ints, value: npt.NDArray[Any]) -> int:
         """Add windows to the sums of their keys; what leaves is written to the arrays, and counted."""
-        state = self.sums["sum"], self.sums["last"], self.sums["owed"]
-        return int(_overlap_add(batch.slot, batch.last, np.ascontiguousarray(batch.values), *state, slot, index, value))
+        sums, windows = self.sums["sum"], laid_out(batch.values)
+        flat = sums.reshape(len(sums), -1), windows.reshape(len(windows), -1)
+        state = sums, self.sums["last"], self.sums["owed"]
+        return int(_overlap_add(batch.slot, batch.last, *flat, *state, slot, index, value))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """What the next window that progress allows cannot cover."""
@@ -139,6 +142,11 @@ class OverlapAddKernel(Kernel):
         return moved(mark, first)
 
 
+def laid_out(windows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Windows as samples lie: with channels a sample after the other, each with all of its channels."""
+    return np.ascontiguousarray(windows.swapaxes(1, 2) if windows.ndim == 3 else windows)
+
+
 @numba.njit(cache=True, nogil=True)
 def leave(
     s: int, end: int, sums: Any, length: int, prior: Any, owed: Any, count: int, slot: Any, index: Any, value: Any
@@ -158,15 +166,26 @@ def leave(
 
 @numba.njit(cache=True, nogil=True)
 def _overlap_add(
-    slot: Any, last: Any, windows: Any, total: Any, prior: Any, owed: Any, out_slot: Any, out_index: Any, out_value: Any
+    slot: Any,
+    last: Any,
+    flat: Any,
+    windows: Any,
+    total: Any,
+    prior: Any,
+    owed: Any,
+    out_slot: Any,
+    out_index: Any,
+    out_value: Any,
 ) -> int:
-    """Add windows in order; what the next window of the key cannot reach leaves."""
-    length, count = windows.shape[1], 0
+    """Add windows in order; what the next window of the key cannot reach leaves. `flat` is `total` with the channels in a row."""
+    length, room, count = total.shape[1], windows.shape[1], 0
+    width = room // length
     for w in range(len(slot)):
-        sums = total[slot[w]]
-        shift, count = leave(slot[w], last[w], sums, length, prior, owed, count, out_slot, out_index, out_value)
-        for i in range(length - shift):
-            sums[i] = sums[i + shift] + windows[w, i]
-        for i in range(length - shift, length):
+        s = slot[w]
+        shift, count = leave(s, last[w], total[s], length, prior, owed, count, out_slot, out_index, out_value)
+        sums, step = flat[s], shift * width
+        for i in range(room - step):
+            sums[i] = sums[i + step] + windows[w, i]
+        for i in range(room - step, room):
             sums[i] = windows[w, i]
     return count

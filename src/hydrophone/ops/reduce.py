@@ -74,7 +74,7 @@ class Reduce(Node):
 
     A function with a parameter `axis` (all of NumPy's) is called with ``axis=1``; any other gets an array with a row per
     window and gives one value for each. The result is a uniform signal with the period ``hop * period``, exactly; its samples
-    lie at the last sample of each window, or with ``at="start"`` at the first.
+    lie at the last sample of each window, or with ``at="start"`` at the first. Channels are reduced each by itself.
 
     Start, gap and end: where there is no window there is a hole.
     """
@@ -93,7 +93,7 @@ class Reduce(Node):
         # As many rows as there are no values, so that a function that reduces the wrong axis is found out.
         probe = one_each(self.function, np.ones((3 if x.length == 2 else 2, x.length), x.dtype))
         grid = Label(x.size, x.hop, self.at).regrid
-        return UniformType(x.key, x.time, x.clock, probe.dtype, 0, grid.timebase(x.timebase))
+        return UniformType(x.key, x.time, x.clock, probe.dtype, x.channels, grid.timebase(x.timebase))
 
     def reach(self, x: WindowedType) -> Reach:
         """The window itself."""
@@ -128,7 +128,8 @@ class ReduceKernel(Kernel):
         if not len(batch):
             return ()
         base = self.label.regrid.bases(batch.base)
-        return (Segments.of_samples(batch.slot, self.label.index(batch.last), self.function(batch.values), base),)
+        values = self.function(batch.rows).reshape(batch.values.shape[:-1])
+        return (Segments.of_samples(batch.slot, self.label.index(batch.last), values, base),)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""

@@ -224,7 +224,8 @@ class Statistic(Node):
         if self.kind in _REAL:
             refuse_complex(self.kind, x.dtype, "take magnitude() or power() first")
         grid = Label(x.size, x.hop, self.at).regrid
-        return UniformType(x.key, x.time, x.clock, aggregate_dtype(self.kind, x.dtype), 0, grid.timebase(x.timebase))
+        dtype = aggregate_dtype(self.kind, x.dtype)
+        return UniformType(x.key, x.time, x.clock, dtype, x.channels, grid.timebase(x.timebase))
 
     def reach(self, x: WindowedType) -> Reach:
         """The window itself."""

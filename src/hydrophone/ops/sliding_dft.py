@@ -66,7 +66,8 @@ class SlidingDft(Node):
         refuse_complex("sliding_dft", x.dtype, "use window(...).fft(), which is for complex values")
         if x.channels:
             raise SignalTypeError(
-                f"sliding_dft: this signal has {x.channels} channels", hint="pick one first: signal.channel(0)"
+                f"sliding_dft: this signal has {x.channels} channels",
+                hint="window(size, hop=hop).rfft() takes all of them; or pick one first: signal.channel(0)",
             )
         length = self.size // 2 + 1
         return WindowedType(x.key, x.time, x.clock, np.dtype(np.complex128), length, self.size, self.hop, x.timebase)

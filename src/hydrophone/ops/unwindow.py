@@ -15,7 +15,7 @@ from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark
 from hydrophone.ops.calls import guarded, name_of
-from hydrophone.ops.overlap_add import OverlapAddKernel, leave
+from hydrophone.ops.overlap_add import OverlapAddKernel, laid_out, leave
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, WindowedType
@@ -30,7 +30,8 @@ class Unwindow(Node):
     """Lay windows back on the time axis as `OverlapAdd` does; a function makes one value of those that meet at a sample.
 
     It gets an array with a row per sample and a column per window that may cover it, the oldest first, with NaN where there
-    is none (``lambda v: np.nanmedian(v, axis=1)``), and gives one value per row. Samples that no window covers are holes.
+    is none (``lambda v: np.nanmedian(v, axis=1)``), and gives one value per row. Samples that no window covers are holes. With
+    channels every channel of a sample is a row of its own.
     """
 
     function: Callable[[Array], Array]
@@ -46,7 +47,7 @@ class Unwindow(Node):
             )
         depth = depth_of(x)
         probe = one_each(self.function, np.ones((3 if depth == 2 else 2, depth)))
-        return UniformType(x.key, x.time, x.clock, probe.dtype, 0, x.timebase)
+        return UniformType(x.key, x.time, x.clock, probe.dtype, x.channels, x.timebase)
 
     def reach(self, x: WindowedType) -> Reach:
         """A sample needs all windows that cover it, and these end after it."""
@@ -70,8 +71,9 @@ class UnwindowKernel(OverlapAddKernel):
     def __init__(self, kind: WindowedType, function: Callable[[Array], Array], out: UniformType) -> None:
         super().__init__(kind)
         self.function, self.out, self.depth = function, out, depth_of(kind)
+        shape = (kind.length, kind.channels, self.depth) if kind.channels else (kind.length, self.depth)
         self.sums = SlotArrays(
-            sum=Field(np.float64, np.nan, (kind.length, self.depth)),
+            sum=Field(np.float64, np.nan, shape),
             last=Field(np.int64, MIN_TIME),
             owed=Field(np.int64, MIN_TIME),
         )
@@ -83,9 +85,12 @@ class UnwindowKernel(OverlapAddKernel):
     def _add(self, batch: Windows, slot: Ints, index: Ints, value: Array) -> int:
         """Write windows into their columns."""
         number = (batch.last - self.kind.size + 1) // self.kind.hop % self.depth
-        windows = np.ascontiguousarray(batch.values, np.float64)
-        state = self.sums["sum"], self.sums["last"], self.sums["owed"]
-        return int(_collect(batch.slot, batch.last, number, windows, *state, slot, index, value))
+        width = max(self.kind.channels, 1)
+        windows = laid_out(batch.values.astype(np.float64, copy=False)).reshape(-1, self.length, width)
+        table = self.sums["sum"].reshape(-1, self.length, width, self.depth)
+        state = table, self.sums["last"], self.sums["owed"]
+        out = value.reshape(-1, width, self.depth)
+        return int(_collect(batch.slot, batch.last, number, windows, *state, slot, index, out))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """What the next window that progress allows cannot cover."""
@@ -95,10 +100,12 @@ class UnwindowKernel(OverlapAddKernel):
     def _made(self, x: Segments) -> Segments:
         """One value per sample; the column of the oldest window that may cover it comes first."""
         if not len(x):
-            return x.with_values(np.zeros(0, self.out.dtype))
+            return x.with_values(np.zeros(x.values.shape[:-1], self.out.dtype))
         newest = (x.sample_index + self.length - self.kind.size) // self.kind.hop
         turn = (newest[:, None] + 1 + np.arange(self.depth)) % self.depth
-        values = one_each(self.function, np.take_along_axis(x.values, turn, axis=1))
+        turn = turn.reshape(len(turn), *(1 for _ in x.values.shape[2:]), self.depth)
+        met = np.take_along_axis(x.values, turn, axis=-1)
+        values = one_each(self.function, met.reshape(-1, self.depth)).reshape(met.shape[:-1])
         if not np.can_cast(values.dtype, self.out.dtype, "same_kind"):
             raise DataError(f"unwindow: the function gave {values.dtype}, and {self.out.dtype} when it was tried")
         return x.with_values(values.astype(self.out.dtype, copy=False))
@@ -136,8 +143,8 @@ def _collect(
         shift, count = leave(slot[w], last[w], rows, length, prior, owed, count, out_slot, out_index, out_value)
         for i in range(length - shift):
             rows[i] = rows[i + shift]
-            rows[i, column[w]] = windows[w, i]
+            rows[i, :, column[w]] = windows[w, i]
         for i in range(length - shift, length):
             rows[i] = np.nan
-            rows[i, column[w]] = windows[w, i]
+            rows[i, :, column[w]] = windows[w, i]
     return count

@@ -164,10 +164,10 @@ class ApplyKernel(Kernel):
     def __init__(self, operator: WindowOperator, kind: WindowedType, out: WindowedType, moves: bool) -> None:
         self.operator, self.kind, self.out, self.moves = operator, kind, out, moves
         self.grids = Grids(kind.timebase)
-        width = kind.hop if moves else 0
+        each = (kind.channels,) if kind.channels else ()
         self.past = SlotArrays(
-            y=Field(out.dtype, 0, (out.length if moves else 0,)),
-            old=Field(kind.dtype, 0, (width,)),
+            y=Field(out.dtype, 0, (*each, out.length if moves else 0)),
+            old=Field(kind.dtype, 0, (*each, kind.hop if moves else 0)),
             last=Field(np.int64, MIN_TIME),
         )
 
@@ -177,7 +177,7 @@ class ApplyKernel(Kernel):
         if not len(batch):
             return ()
         if not self.moves:
-            return (batch.with_values(self._fresh(batch.values)),)
+            return (batch.with_rows(self._fresh(batch.rows)),)
         self.past.reserve(len(self.keys))
         self.grids.learn(batch, len(self.keys))
         return (batch.with_values(self._moving(batch)),)
@@ -189,8 +189,8 @@ class ApplyKernel(Kernel):
         before[new] = self.past["last"][batch.slot[new]]
         fresh = (before == MIN_TIME) | (batch.last - np.maximum(before, batch.last - 2 * hop) != hop)
         fresh |= ((batch.last - self.kind.size + 1) // hop) % self.operator.every == 0
-        y = np.empty((len(batch), self.out.length), self.out.dtype)
-        y[fresh] = self._fresh(batch.values[fresh])
+        y = np.empty((*batch.values.shape[:-1], self.out.length), self.out.dtype)
+        y[fresh] = self._each(batch.values[fresh])
         head = fresh | new
         round_ = rows - np.maximum.accumulate(np.where(head, rows, 0))
         carried = np.flatnonzero(new & ~fresh)
@@ -199,20 +199,25 @@ class ApplyKernel(Kernel):
             self._follow(batch, y, carried, self.past["y"][slot], self.past["old"][slot])
         for turn in range(1, int(round_.max()) + 1):
             at = np.flatnonzero(round_ == turn)
-            self._follow(batch, y, at, y[at - 1], batch.values[at - 1, :hop])
+            self._follow(batch, y, at, y[at - 1], batch.values[at - 1, ..., :hop])
         self._remember(batch, y)
         return y
 
     def _follow(self, batch: Windows, y: Array, at: Array, prior: Array, old: Array) -> None:
         """The windows at these positions from the answers before them; an answer that is not finite is not carried on."""
-        good = np.isfinite(prior).all(axis=1)
+        values, prior, old = (v.reshape(-1, v.shape[-1]) for v in (batch.values[at], prior, old))
+        good, out = np.isfinite(prior).all(axis=1), np.empty((len(values), self.out.length), self.out.dtype)
         if not good.all():
-            y[at[~good]] = self._fresh(batch.values[at[~good]])
-            at, prior, old = at[good], prior[good], old[good]
-        if len(at):
-            values = batch.values[at]
+            out[~good] = self._fresh(values[~good])
+            values, prior, old = values[good], prior[good], old[good]
+        if len(values):
             moved = Moved(values, values[:, -self.kind.hop :], old)
-            y[at] = self._checked(called(self.operator, self.operator.update, self.out.length, moved, prior))
+            out[good] = self._checked(called(self.operator, self.operator.update, self.out.length, moved, prior))
+        y[at] = out.reshape(len(at), *y.shape[1:])
+
+    def _each(self, windows: Array) -> Array:
+        """Windows afresh, each of their channels by itself."""
+        return self._fresh(windows.reshape(-1, windows.shape[-1])).reshape(*windows.shape[:-1], self.out.length)
 
     def _fresh(self, values: Array) -> Array:
         if not len(values):
@@ -233,7 +238,7 @@ class ApplyKernel(Kernel):
         end = np.flatnonzero(np.concatenate([batch.slot[1:] != batch.slot[:-1], [True]]))
         slot = batch.slot[end]
         self.past["y"][slot], self.past["last"][slot] = y[end], batch.last[end]
-        self.past["old"][slot] = batch.values[end, : self.kind.hop]
+        self.past["old"][slot] = batch.values[end, ..., : self.kind.hop]
         self.past.touch(slot)
 
     def idle(self, marks: Marks) -> Mask:

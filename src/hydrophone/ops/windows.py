@@ -53,17 +53,13 @@ class Window(Node):
             )
 
     def output_type(self, x: UniformType) -> WindowedType:
-        """Arrays of scalars."""
-        if x.channels:
-            raise SignalTypeError(
-                f"window: this signal has {x.channels} channels", hint="pick one first: signal.channel(0)"
-            )
+        """Arrays of scalars, of every channel its own."""
         if x.timebase is None and self.missing is Missing.ZERO:
             raise PlanError(
                 'window: missing="zero" needs one period for all keys',
                 hint='use missing="drop", or sample to a common period first',
             )
-        return WindowedType(x.key, x.time, x.clock, x.dtype, self.size, self.size, self.hop, x.timebase)
+        return WindowedType(x.key, x.time, x.clock, x.dtype, self.size, self.size, self.hop, x.timebase, x.channels)
 
     def reach(self, x: UniformType) -> Reach:
         """A window is owned by its last instant."""
@@ -86,7 +82,8 @@ class WindowKernel(Kernel):
     def __init__(self, size: int, hop: int, missing: Missing, kind: UniformType) -> None:
         self.size, self.hop, self.missing = size, hop, missing
         self.grids = Grids(kind.timebase)
-        self.history = History(size - 1, kind.dtype, 0, missing)
+        self.few = max(1, AT_ONCE // (size * max(kind.channels, 1)))
+        self.history = History(size - 1, kind.dtype, kind.channels, missing)
         self.owed = SlotArrays(end=Field(np.int64, MIN_TIME))
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -152,7 +149,7 @@ class WindowKernel(Kernel):
         self.owed.touch(slot)
         values = np.concatenate([self.history["tail"][slot], np.zeros_like(self.history["tail"][slot])], axis=1)
         at = np.arange(len(slot)) * values.shape[1] + self.history.size - due
-        return self._cut(slot, start, stop, at, values.reshape(-1), base), marks[0]
+        return self._cut(slot, start, stop, at, values.reshape(-1, *values.shape[2:]), base), marks[0]
 
     def idle(self, marks: Marks) -> Mask:
         """Keys that have been silent for a whole window."""
@@ -169,9 +166,9 @@ class WindowKernel(Kernel):
 
         A few at a time, so that what follows finds them in the cache, and overlap costs no memory.
         """
-        few, run, end = max(1, AT_ONCE // self.size), 0, int(start[0]) if len(start) else 0
+        run, end = 0, int(start[0]) if len(start) else 0
         while run < len(start):
-            some, last, begin, even, run, end = _next_windows(slot, start, stop, at, self.hop, few, run, end)
+            some, last, begin, even, run, end = _next_windows(slot, start, stop, at, self.hop, self.few, run, end)
             if len(some):
                 begin -= self.size - 1
                 yield Windows(some, last, self._gathered(values, begin, even), base)
@@ -179,9 +176,10 @@ class WindowKernel(Kernel):
     def _gathered(self, values: npt.NDArray[Any], begin: Ints, even: bool) -> npt.NDArray[Any]:
         """The windows that begin at these places; those that lie evenly are not copied."""
         if not even or not values.flags.c_contiguous:
-            return np.lib.stride_tricks.sliding_window_view(values, self.size)[begin]
-        step = values.strides[0]
-        view = np.ndarray((len(begin), self.size), values.dtype, values[begin[0] :], 0, (step * self.hop, step))
+            return np.lib.stride_tricks.sliding_window_view(values, self.size, axis=0)[begin]
+        step, *between = values.strides
+        shape = (len(begin), *values.shape[1:], self.size)
+        view = np.ndarray(shape, values.dtype, values[begin[0] :], 0, (step * self.hop, *between, step))
         view.flags.writeable = False  # windows share samples
         return view
 
@@ -294,16 +292,18 @@ class Rows(Stateless):
     def map(self, batch: Batch) -> Batch:
         """Transform one batch."""
         assert isinstance(batch, Windows)
-        return batch.with_values(
-            self.transform(batch.values, n=self.length, axis=1)
-            if len(batch)
-            else self.transform(np.ones_like(batch.values, shape=(1, batch.values.shape[1])), n=self.length, axis=1)[:0]
-        )
+        if len(batch):
+            return batch.with_values(self.transform(batch.values, n=self.length, axis=-1))
+        one = np.ones_like(batch.values, shape=(1, *batch.values.shape[1:]))
+        return batch.with_values(self.transform(one, n=self.length, axis=-1)[:0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapWindows(Node):
-    """A user's function over windows: it gets a two-dimensional array with a row per window, and gives one with as many rows."""
+    """A user's function over windows: it gets a two-dimensional array with a row per window, and gives one with as many rows.
+
+    Of windows with channels every channel is a row of its own.
+    """
 
     function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -334,8 +334,8 @@ class MapWindowsKernel(Stateless):
         """Map one batch."""
         assert isinstance(batch, Windows)
         if not len(batch):
-            return batch.with_values(np.zeros((0, self.out.length), self.out.dtype))
-        values = apply(self.function, batch.values)
+            return batch.with_rows(np.zeros((0, self.out.length), self.out.dtype))
+        values = apply(self.function, batch.rows)
         if values.shape[1] != self.out.length:
             raise DataError(
                 f"map: {name_of(self.function)} gave windows of {values.shape[1]} values, and {self.out.length} when it was tried",
@@ -346,7 +346,53 @@ class MapWindowsKernel(Stateless):
                 f"map: {name_of(self.function)} gave {values.dtype}, and {self.out.dtype} when it was tried",
                 hint="the type must not depend on the data; end with .astype(...)",
             )
-        return batch.with_values(values.astype(self.out.dtype, copy=False))
+        return batch.with_rows(values.astype(self.out.dtype, copy=False))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WindowChannel(Node):
+    """One channel of windows; reference: ``windows[:, number]``."""
+
+    number: int
+
+    gives = None
+
+    @classmethod
+    def name(cls) -> str:
+        """As the user writes it."""
+        return "channel"
+
+    def output_type(self, x: WindowedType) -> WindowedType:
+        """Without channels."""
+        if not 0 <= self.number < max(x.channels, 1):
+            raise ParameterError(f"channel: no channel {self.number}; these windows have {max(x.channels, 1)}")
+        return replace(x, channels=0)
+
+    def kernel(self, x: WindowedType) -> Kernel:
+        """A view."""
+        return WindowChannelKernel(self.number)
+
+
+class WindowChannelKernel(Stateless):
+    """Picks an array."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def map(self, batch: Batch) -> Batch:
+        """A view of one batch."""
+        assert isinstance(batch, Windows)
+        return batch.with_values(batch.values[:, self.number]) if batch.values.ndim == 3 else batch
+
+
+def refuse_channels(what: str, *kinds: WindowedType) -> None:
+    """An error for operators whose windows have one array each."""
+    for x in kinds:
+        if x.channels:
+            raise SignalTypeError(
+                f"{what}: these windows have {x.channels} channels",
+                hint="pick one first: channel(0), of the windows or of their signal",
+            )
 
 
 def apply(function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], windows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -143,17 +143,22 @@ class UniformType(DataType):
 
 @dataclass(frozen=True)
 class WindowedType(DataType):
-    """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples."""
+    """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples.
+
+    With `channels` every window has as many arrays, one for each of them.
+    """
 
     dtype: np.dtype[Any]
     length: int
     size: int
     hop: int
     timebase: Timebase | None
+    channels: int = 0
 
     def describe(self) -> str:
         """One line for `explain`."""
-        return f"Windowed({self.dtype}[{self.length}], size {self.size}, hop {self.hop}, {rate(self.timebase)}){self._by()}"
+        each = f"{self.channels} of " if self.channels else ""
+        return f"Windowed({each}{self.dtype}[{self.length}], size {self.size}, hop {self.hop}, {rate(self.timebase)}){self._by()}"
 
 
 def rate(timebase: Timebase | None) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from hydrophone.columns import one
 from hydrophone.engine import local
 from hydrophone.engine.ingest import instants, samples
-from hydrophone.errors import DataError, ParameterError, UnsupportedError
+from hydrophone.errors import DataError, ParameterError, UnsupportedError, user_line
 from hydrophone.plan.types import DataType, StreamType, WindowedType
 from hydrophone.plot.envelope import Ints, Trace
 from hydrophone.sigseg import SigSeg
@@ -180,6 +180,12 @@ def spectra(query: Query, kind: WindowedType, chosen: Choice) -> dict[tuple[Any,
     """The arrays of windows, by key."""
     if kind.timebase is None:
         raise UnsupportedError("plot: windows of signals that each have a period of their own can't be drawn yet")
+    if kind.channels:
+        raise UnsupportedError(
+            f"plot: these windows have {kind.channels} channels",
+            hint="draw one of them: windows.channel(0)",
+            where=user_line(),
+        )
     table = query.to_arrow()
     last = instants(table[kind.time], kind.time)
     keep = np.flatnonzero(chosen.inside(last))
