@@ -75,6 +75,10 @@ def turns(v: np.ndarray) -> np.ndarray:
     return v if (v == 1).all() else v * 1j
 
 
+def labelled(name: str = "v") -> hp.Windowed:
+    return signal().epochs(source().with_columns(**{name: hp.col("v")}), before=1, after=1, columns=name)
+
+
 class Holding(hp.StatefulOperator):
     def start(self) -> Any:
         return {"top": 0.0}
@@ -215,6 +219,13 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ("iterate-channels", SignalTypeError, lambda: vectors().iterate(Holding()), ("iterate: these windows have 2 channels", "channel(0)")),
     ("no-channel", ParameterError, lambda: vectors().stft(4).channel(2), ("channel: no channel 2; these windows have 2",)),
     ("plot-channels", UnsupportedError, lambda: vectors().stft(4).plot(), ("plot: these windows have 2 channels", "channel(0)")),
+    ("epochs-column", ParameterError, lambda: signal().epochs(source(), before=1, after=2, columns="x"), ("no column 'x'", "has: v")),
+    ("epochs-time", ParameterError, lambda: signal().epochs(source(), before=1, after=2, columns="t"), ("two columns 't': its time",)),
+    ("epochs-twice", ParameterError, lambda: signal().epochs(source(), before=1, after=2, columns=["v", "v"]), ("two columns 'v'",)),
+    ("epochs-value", ParameterError, lambda: labelled("value").rms(), ("rms: the result would have two columns 'value'",)),
+    ("epochs-average", SignalTypeError, lambda: labelled().average(2), ("average: these windows carry columns of events (v)",)),
+    ("epochs-overlap-add", SignalTypeError, lambda: labelled().overlap_add(), ("overlap_add: these windows carry columns",)),
+    ("epochs-combine", SignalTypeError, lambda: labelled().combine(labelled(), np.add), ("combine: these windows carry columns",)),
     ("sliding-dft-size", ParameterError, lambda: signal().sliding_dft(1), ("sliding_dft: size must be at least 2",)),
     ("sliding-dft-hop", ParameterError, lambda: signal().sliding_dft(64, hop=9), ("sliding_dft: hop must be from 1 to 4",)),
     ("sliding-dft-complex", SignalTypeError, lambda: (signal() * 1j).sliding_dft(4), ("sliding_dft: the values are complex",)),

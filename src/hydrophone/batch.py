@@ -327,7 +327,7 @@ class Segments:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Arrays of equal length, one row per window, ordered by (slot, last).
+    """Arrays of equal length, one row per window, ordered by (slot, last); only windows with labels may share both.
 
     Attributes
     ----------
@@ -335,12 +335,14 @@ class Windows:
     last : int64 array, grid index of the window's last sample: the window is known, and owned, at that instant
     values : one row per window, or with channels one per window and channel: windows x channels x length
     base : the timebases of the slots
+    labels : columns that windows carry, a row for each
     """
 
     slot: Ints
     last: Ints
     values: Values
     base: Timebases
+    labels: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -352,7 +354,11 @@ class Windows:
 
     def select(self, rows: Ints | Mask) -> Self:
         """The windows at these positions, or where the mask is true."""
-        return replace(self, slot=self.slot[rows], last=self.last[rows], values=self.values[rows])
+        labels = self.labels
+        if labels is not None:
+            at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+            labels = take_table(labels, at)
+        return replace(self, slot=self.slot[rows], last=self.last[rows], values=self.values[rows], labels=labels)
 
     def with_values(self, values: Values) -> Self:
         """The same windows with other arrays."""
@@ -375,8 +381,10 @@ class Windows:
         slot = np.concatenate([p.slot for p in parts])
         last = np.concatenate([p.last for p in parts])
         order = np.lexsort((last, slot))
-        values = np.concatenate([p.values for p in parts])[order]
-        return cls(slot[order], last[order], values, merge_bases(parts))
+        values = np.concatenate([p.values for p in parts])
+        found = [p.labels for p in parts if p.labels is not None]
+        labels = pa.concat_tables(found).combine_chunks() if found else None
+        return cls(slot, last, values, merge_bases(parts), labels).select(order)
 
 
 def merge_bases(parts: Sequence[Segments] | Sequence[Windows]) -> Timebases:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import scipy.interpolate
 from tests import oracles
 from tests.cases import data
+from tests.cases.channels import pair
 from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled, values
 from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 
 import hydrophone as hp
 from hydrophone.ops.epochs import Epochs
+from hydrophone.ops.rolling import Statistic
 from hydrophone.ops.sampling import Sample
 from hydrophone.ops.snap import Snap
 
@@ -120,6 +124,39 @@ def epochs(
     )
 
 
+def epochs_with_columns(
+    name: str, node: Any, then: Callable[[Any], Any], row: Callable[[np.ndarray], tuple[Any, ...]], at: int
+) -> Case:
+    """Two channels around events that tie, share a sample or lack one; `row` makes what leaves of the window around one of them."""
+    events = data.points(295, spread=12)
+    twice = pa.concat_tables([events.table, events.table.slice(0, 9)])
+    events = replace(
+        events, table=twice.append_column("cue", pa.array([f"c{i % 4}" if i % 5 else None for i in range(len(twice))]))
+    )
+
+    def expected(i: Mapping[str, Source]) -> Any:
+        signals, beats = sampled(i["x"], 10, columns=("v", "w")), grid(10)
+        out = []
+        for e in i["e"].events():
+            k, x = beats.first(e.start), signals.get(e.key, {})
+            if all(n in x for n in range(k - 2, k + 2)):
+                window = np.array([x[n] for n in range(k - 2, k + 2)]).T
+                out.append((*e.key, beats.instant(k + at), e.payload["cue"], *row(window)))
+        return out
+
+    return Case(
+        name,
+        node,
+        {"x": pair(294), "e": events},
+        lambda s: then(s["x"].signal("v", "w").sample(10).epochs(s["e"], before=2, after=1, columns="cue")),
+        expected,
+    )
+
+
+def halved(windows: np.ndarray) -> np.ndarray:
+    return windows[:, ::2]
+
+
 def _moments_of_audio() -> Source:
     """Events at samples of the audio, a nanosecond beside them, and far away."""
     t = np.sort(_cd_audio().table["t"].to_numpy())
@@ -174,4 +211,10 @@ CASES = [
     epochs("epochs-one-sample", data.beats(289, value=data.whole), data.points(291), 0, 0),
     epochs("epochs-44khz", _cd_audio(), _moments_of_audio(), 3, 1, GRID_44K, "44.1kHz"),
     epochs("epochs-lifetimes", data.beats(292, rows=60), data.intervals(293), 4, 0),
+    epochs_with_columns(
+        "epochs-columns", Epochs, lambda w: w.map(halved), lambda a: tuple(tuple(c[::2].tolist()) for c in a), 1
+    ),
+    epochs_with_columns(
+        "epochs-columns-max", Statistic, lambda w: w.max(at="start"), lambda a: tuple(np.max(a, axis=1).tolist()), -2
+    ),
 ]

@@ -13,7 +13,16 @@ from hydrophone.batch import Batch, Events, Ints, Segments, Windows
 from hydrophone.errors import ParameterError, located
 from hydrophone.keys import KeyTable
 from hydrophone.ops.rows import sample_columns
-from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType, arrays_type, arrow_type
+from hydrophone.plan.types import (
+    DataType,
+    StreamType,
+    UniformType,
+    WindowedType,
+    array_names,
+    arrays_type,
+    arrow_type,
+    sample_names,
+)
 
 FEW = 4_096
 """Rows below which a table costs about the same, however few they are."""
@@ -29,19 +38,13 @@ def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
         return pa.schema([*head, *([pa.field(kind.end, kind.stamp)] if kind.end else []), *kind.columns])
     if isinstance(kind, WindowedType):
         arrays = arrays_type(kind.dtype)
-        return pa.schema([*head, *(pa.field(n, arrays) for n in array_names(kind))])
+        return pa.schema([*head, *(kind.labels or ()), *(pa.field(n, arrays) for n in array_names(kind))])
     assert isinstance(kind, UniformType)
     if shape == "segments":
         arrays = arrays_type(kind.dtype, depth=2 if kind.channels else 1)
         return pa.schema([*head, pa.field("period", pa.float64()), pa.field("values", arrays)])
     item = arrow_type(kind.dtype)
-    names = [f"value_{i}" for i in range(kind.channels)] if kind.channels else ["value"]
-    return pa.schema([*head, *(pa.field(n, item) for n in names)])
-
-
-def array_names(kind: WindowedType) -> list[str]:
-    """What the arrays of windows are called: one column, or one per channel."""
-    return [f"values_{i}" for i in range(kind.channels)] if kind.channels else ["values"]
+    return pa.schema([*head, *(pa.field(n, item) for n in sample_names(kind))])
 
 
 @located
@@ -123,7 +126,8 @@ def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -
         cuts = np.arange(len(batch) + 1) * batch.values.shape[-1]
         channels = batch.values.swapaxes(0, 1) if batch.values.ndim == 3 else [batch.values]
         arrays = [_arrays(values.reshape(-1), cuts) for values in channels]
-        return pa.table([*keys.columns(batch.slot), when(batch.time), *arrays], schema=out)
+        labels = [] if batch.labels is None else batch.labels.columns
+        return pa.table([*keys.columns(batch.slot), when(batch.time), *labels, *arrays], schema=out)
     if shape == "rows":
         slot = batch.sample_slot
         return pa.table([*keys.columns(slot), when(batch.sample_time), *sample_columns(batch.values)], schema=out)

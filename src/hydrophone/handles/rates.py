@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +115,28 @@ class Rates(Query):
             )
         return self._then(Resample, timebase=timebase, fill=constant(value, max_gap))
 
-    def epochs(self, events: Stream, *, before: int | str, after: int | str) -> Windowed:
+    def epochs(
+        self, events: Stream, *, before: int | str, after: int | str, columns: str | Sequence[str] = ()
+    ) -> Windowed:
         """For every event of the key the samples around its start, as a window that ends `after` samples later.
 
-        Windows carry no columns of the events: docs/windows.md shows how to join these by time. A window that lacks a sample is left
-        out, at the start, the end and beside holes; events between the same two samples share one.
+        A window that lacks a sample is left out, at the start, the end and beside holes; events between the same two samples share
+        one. With `columns` every event has a window of its own, which carries these columns of it through what is made of each
+        window by itself; one value per window (`max`, `reduce`, ...) is then an event with these columns.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from hydrophone import from_arrow
+        >>> sound = from_arrow(pa.table({"t": [0, 10, 20, 30, 40], "v": [1.0, 2.0, 9.0, 3.0, 4.0]}), time="t").signal("v").sample(10)
+        >>> cues = from_arrow(pa.table({"t": [8, 27], "cue": ["tone", "click"]}), time="t")
+        >>> sound.epochs(cues, before=1, after=1, columns="cue").max().to_arrow().to_pylist()
+        [{'t': 20, 'cue': 'tone', 'value': 9.0}, {'t': 40, 'cue': 'click', 'value': 9.0}]
         """
         back = self._samples(before, "before", "epochs")  # type: ignore[attr-defined]
         on = self._samples(after, "after", "epochs")  # type: ignore[attr-defined]
-        return self._then(Epochs, events, before=back, after=on)
+        names = (columns,) if isinstance(columns, str) else tuple(columns)
+        return self._then(Epochs, events, before=back, after=on, columns=names)
 
     def shift_time(self, by: Duration) -> UniformSignal:
         """All samples later by a duration; negative: earlier. By whole periods they stay on their grid, otherwise it moves with them."""

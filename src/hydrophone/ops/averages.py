@@ -16,6 +16,7 @@ from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.filters import LONGEST_SETTLE, EmaKernel, settle_ema
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.regrid import Regrid
+from hydrophone.ops.windows import refuse_labels
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, WindowedType
@@ -45,6 +46,7 @@ class Average(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """As long, over more samples, at least single precision."""
+        refuse_labels("average", x)
         dtype = x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64)
         return replace(x, dtype=dtype, size=x.size + (self.count - 1) * x.hop, hop=x.hop * self.count)
 
@@ -151,6 +153,7 @@ class EmaWindows(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """At least double precision."""
+        refuse_labels("ema", x)
         return replace(x, dtype=np.result_type(x.dtype, np.float64))
 
     def reach(self, x: WindowedType) -> Reach:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Segments, Windows
+from hydrophone.columns import take_table
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, least, lowest, of
 from hydrophone.ops.grids import Grids
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import StreamType, UniformType, WindowedType, same_clock
+from hydrophone.plan.types import StreamType, UniformType, WindowedType, array_names, same_clock
 from hydrophone.runs import search
 from hydrophone.state import Held
 from hydrophone.time import MAX_TIME
@@ -25,11 +27,13 @@ class Epochs(Node):
     """For every event of the key a window: `before` samples, the first sample at or after the event's start, and `after` samples.
 
     Reference: ``x[k - before : k + after + 1]`` with ``k = searchsorted(times, start)``. A window that lacks a sample is left out, at the
-    start, the end and beside holes. Events between the same two samples share one window.
+    start, the end and beside holes. Events between the same two samples share one window; with `columns`, which name what a window
+    carries of its event, each has one of its own.
     """
 
     before: int
     after: int
+    columns: tuple[str, ...] = ()
 
     needs = Order.INDEX
     gives = Order.INDEX
@@ -50,7 +54,20 @@ class Epochs(Node):
         if x.timebase is None:
             raise SignalTypeError("epochs: needs one period for all keys", hint="sample to a common period first")
         size = self.before + self.after + 1
-        return WindowedType(x.key, x.time, x.clock, x.dtype, size, size, 1, x.timebase, x.channels)
+        out = WindowedType(x.key, x.time, x.clock, x.dtype, size, size, 1, x.timebase, x.channels)
+        return replace(out, labels=self._labels(out, events)) if self.columns else out
+
+    def _labels(self, out: WindowedType, events: StreamType) -> pa.Schema:
+        """The columns that windows carry, each once and none of them named as another column of the result."""
+        own = {"time": (out.time,), "key": out.key.names, "samples": array_names(out)}
+        for name in self.columns:
+            whose = [what for what, names in own.items() if name in names]
+            if whose or self.columns.count(name) > 1:
+                raise ParameterError(
+                    f"epochs: the result would have two columns {name!r}" + (f": its {whose[0]} too" if whose else ""),
+                    hint="give it another name first: events.with_columns(cue=hp.col(...))",
+                )
+        return pa.schema([events.column(name, "epochs") for name in self.columns])
 
     def reach(self, x: UniformType, events: StreamType) -> tuple[Reach, Reach]:
         """A window is owned by its last sample."""
@@ -59,7 +76,7 @@ class Epochs(Node):
 
     def kernel(self, x: UniformType, events: StreamType) -> Kernel:
         """Cut."""
-        return EpochsKernel(self.before, self.after, x)
+        return EpochsKernel(self.before, self.after, self.columns, x)
 
 
 class EpochsKernel(Kernel):
@@ -67,8 +84,8 @@ class EpochsKernel(Kernel):
 
     keyed = True
 
-    def __init__(self, before: int, after: int, kind: UniformType) -> None:
-        self.before, self.after = before, after
+    def __init__(self, before: int, after: int, columns: tuple[str, ...], kind: UniformType) -> None:
+        self.before, self.after, self.columns = before, after, list(columns)
         self.grids = Grids(kind.timebase)
         self.samples: Held[Segments] = Held(Segments)
         self.events: Held[Events] = Held(Events)
@@ -77,8 +94,7 @@ class EpochsKernel(Kernel):
         """Hold."""
         if port:
             assert isinstance(batch, Events)
-            bare = batch.with_columns(batch.columns.select([]))
-            self.events.add(Events(bare.slot, bare.start, None, bare.columns))
+            self.events.add(Events(batch.slot, batch.start, None, batch.columns.select(self.columns)))
         else:
             assert isinstance(batch, Segments)
             self.samples.add(batch)
@@ -96,28 +112,30 @@ class EpochsKernel(Kernel):
             if ripe.any():
                 taken = self.events.take(ripe)
                 last = base.index_from(taken.slot, taken.start) + self.after
-                out = self._cut(taken.slot, last)
+                out = self._cut(taken, last)
         self._forget(mark)
         return out, mark
 
-    def _cut(self, slot: Ints, last: Ints) -> tuple[Batch, ...]:
+    def _cut(self, events: Events, last: Ints) -> tuple[Batch, ...]:
         held = self.samples.all()
         if held is None:
             return ()
-        order = np.lexsort((last, slot))
-        slot, last = slot[order], last[order]
-        once = np.concatenate([[True], (slot[1:] != slot[:-1]) | (last[1:] != last[:-1])])
-        slot, last = slot[once], last[once]
+        order = np.lexsort((last, events.slot))
+        slot, last = events.slot[order], last[order]
+        if not self.columns:
+            once = np.concatenate([[True], (slot[1:] != slot[:-1]) | (last[1:] != last[:-1])])
+            order, slot, last = order[once], slot[once], last[once]
         first = last - self.after - self.before
         run = search(held.slot, held.first, slot, first, "right") - 1
         whole = (run >= 0) & (held.slot[run] == slot) & (first >= held.first[run]) & (last < held.next[run])
         if not whole.any():
             return ()
-        slot, last, first, run = slot[whole], last[whole], first[whole], run[whole]
+        order, slot, last, first, run = order[whole], slot[whole], last[whole], first[whole], run[whole]
         size = self.before + self.after + 1
         at = held.offsets[run] + first - held.first[run]
         view = np.lib.stride_tricks.sliding_window_view(held.values, size, axis=0)
-        return (Windows(slot, last, view[at], held.base),)
+        labels = take_table(events.columns, order) if self.columns else None
+        return (Windows(slot, last, view[at], held.base, labels),)
 
     def _forget(self, mark: Mark) -> None:
         """Events that wait, or that may still come, reach back so far."""

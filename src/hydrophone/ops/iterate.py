@@ -13,7 +13,7 @@ from hydrophone.batch import Batch, Ints, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.grids import Grids
-from hydrophone.ops.windows import refuse_channels
+from hydrophone.ops.windows import refuse_channels, refuse_labels
 from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -89,6 +89,7 @@ class Iterate(Node):
     def output_type(self, x: WindowedType) -> WindowedType:
         """The operator is tried on two windows of ones."""
         refuse_channels("iterate", x)
+        refuse_labels("iterate", x)
         fields = state_fields(self.operator)
         state = {n: np.repeat(np.full((1, *f.shape), f.fill, f.dtype), 2, axis=0) for n, f in fields.items()}
         y = stepped(self.operator, np.ones((2, x.length), x.dtype), state, fields)

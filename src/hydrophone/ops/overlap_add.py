@@ -15,6 +15,7 @@ from hydrophone.errors import SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, least, lowest, moved, of
 from hydrophone.ops.grids import Grids
+from hydrophone.ops.windows import refuse_labels
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, WindowedType
@@ -37,6 +38,7 @@ class OverlapAdd(Node):
 
     def output_type(self, x: WindowedType) -> UniformType:
         """Samples again."""
+        refuse_labels("overlap_add", x)
         refuse_other_length(x, "overlap_add")
         return UniformType(x.key, x.time, x.clock, x.dtype, x.channels, x.timebase)
 

@@ -14,7 +14,7 @@ from hydrophone.kernel import Kernel
 from hydrophone.ops.arithmetic import CombineKernel
 from hydrophone.ops.arrays import Array, _correlation
 from hydrophone.ops.calls import guarded, name_of
-from hydrophone.ops.windows import refuse_channels
+from hydrophone.ops.windows import refuse_channels, refuse_labels
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import WindowedType, rate, same_clock
 
@@ -49,6 +49,7 @@ class CombineWindows(Node):
             )
         same_clock(a, b, self.what)
         refuse_channels(self.what, a, b)
+        refuse_labels(self.what, a, b)
         if a.timebase != b.timebase:
             raise SignalTypeError(
                 f"{self.what}: the signals lie on different grids ({rate(a.timebase)}, {rate(b.timebase)})",

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from hydrophone.batch import Batch, Segments, Windows
+from hydrophone.batch import Batch, Events, Segments, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.regrid import Regrid
-from hydrophone.plan.node import Node
+from hydrophone.ops.rows import sample_columns
+from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import UniformType, WindowedType
+from hydrophone.plan.types import StreamType, UniformType, WindowedType, arrow_type, sample_names, value_dtype
 from hydrophone.timebase import Timebase
 
 Array = npt.NDArray[Any]
@@ -74,7 +76,8 @@ class Reduce(Node):
 
     A function with a parameter `axis` (all of NumPy's) is called with ``axis=1``; any other gets an array with a row per
     window and gives one value for each. The result is a uniform signal with the period ``hop * period``, exactly; its samples
-    lie at the last sample of each window, or with ``at="start"`` at the first. Channels are reduced each by itself.
+    lie at the last sample of each window, or with ``at="start"`` at the first. Channels are reduced each by itself. Windows that carry
+    columns of events become events with these columns and the value.
 
     Start, gap and end: where there is no window there is a hole.
     """
@@ -88,12 +91,16 @@ class Reduce(Node):
         """A place."""
         check_at("reduce", self.at)
 
-    def output_type(self, x: WindowedType) -> UniformType:
+    @property
+    def order(self) -> Order:
+        """That of the windows; values with labels may tie."""
+        return labelled_order(self)
+
+    def output_type(self, x: WindowedType) -> UniformType | StreamType:
         """The function is tried on two or three windows of ones."""
         # As many rows as there are no values, so that a function that reduces the wrong axis is found out.
         probe = one_each(self.function, np.ones((3 if x.length == 2 else 2, x.length), x.dtype))
-        grid = Label(x.size, x.hop, self.at).regrid
-        return UniformType(x.key, x.time, x.clock, probe.dtype, x.channels, grid.timebase(x.timebase))
+        return reduced_type("reduce", x, probe.dtype, self.at)
 
     def reach(self, x: WindowedType) -> Reach:
         """The window itself."""
@@ -101,16 +108,41 @@ class Reduce(Node):
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Call it."""
-        return ReduceKernel(lambda windows: self._checked(windows), x, self.at)
+        return ReduceKernel(lambda windows: self._checked(windows), x, self.type, self.at)
 
     def _checked(self, windows: Array) -> Array:
-        values = one_each(self.function, windows)
-        if not np.can_cast(values.dtype, self.type.dtype, "same_kind"):
+        values, dtype = one_each(self.function, windows), reduced_dtype(self.type)
+        if not np.can_cast(values.dtype, dtype, "same_kind"):
             raise DataError(
-                f"reduce: {name_of(self.function)} gave {values.dtype}, and {self.type.dtype} when it was tried",
+                f"reduce: {name_of(self.function)} gave {values.dtype}, and {dtype} when it was tried",
                 hint="the type must not depend on the data; end with .astype(...)",
             )
-        return values.astype(self.type.dtype, copy=False)
+        return values.astype(dtype, copy=False)
+
+
+def reduced_type(what: str, x: WindowedType, dtype: np.dtype[Any], at: str) -> UniformType | StreamType:
+    """One value per window (and channel): samples on the grid of the hops, or where windows carry columns, events with these."""
+    if not x.labels:
+        grid = Label(x.size, x.hop, at).regrid
+        return UniformType(x.key, x.time, x.clock, dtype, x.channels, grid.timebase(x.timebase))
+    taken = {*x.key.names, x.time, *x.labels.names} & set(sample_names(x))
+    if taken:
+        raise ParameterError(
+            f"{what}: the result would have two columns {min(taken)!r}",
+            hint="give the other one another name first: events.with_columns(cue=hp.col(...))",
+        )
+    values = [pa.field(n, arrow_type(dtype)) for n in sample_names(x)]
+    return StreamType(x.key, x.time, x.clock, pa.schema([*x.labels, *values]), None)
+
+
+def reduced_dtype(kind: UniformType | StreamType) -> np.dtype[Any]:
+    """The type of the values that `reduced_type` has room for."""
+    return kind.dtype if isinstance(kind, UniformType) else value_dtype(kind.columns.field(-1), "reduce")
+
+
+def labelled_order(node: Node) -> Order:
+    """Samples leave as their windows; events may tie, and in which order depends on what came when."""
+    return Order.ANY if isinstance(node.type, StreamType) else node.inputs[0].order
 
 
 class ReduceKernel(Kernel):
@@ -118,8 +150,10 @@ class ReduceKernel(Kernel):
 
     keyed = True
 
-    def __init__(self, function: Callable[[Array], Array], kind: WindowedType, at: str) -> None:
-        self.function, self.timebase = function, kind.timebase
+    def __init__(
+        self, function: Callable[[Array], Array], kind: WindowedType, out: UniformType | StreamType, at: str
+    ) -> None:
+        self.function, self.timebase, self.out = function, kind.timebase, out
         self.label = Label(kind.size, kind.hop, at)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -127,9 +161,13 @@ class ReduceKernel(Kernel):
         assert isinstance(batch, Windows)
         if not len(batch):
             return ()
-        base = self.label.regrid.bases(batch.base)
+        base, index = self.label.regrid.bases(batch.base), self.label.index(batch.last)
         values = self.function(batch.rows).reshape(batch.values.shape[:-1])
-        return (Segments.of_samples(batch.slot, self.label.index(batch.last), values, base),)
+        if batch.labels is None:
+            return (Segments.of_samples(batch.slot, index, values, base),)
+        assert isinstance(self.out, StreamType)
+        columns = pa.table([*batch.labels.columns, *sample_columns(values)], schema=self.out.columns)
+        return (Events(batch.slot, base.instant(batch.slot, index), None, columns),)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""

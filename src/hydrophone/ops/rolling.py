@@ -17,10 +17,10 @@ from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
 from hydrophone.ops.moving import Spans
-from hydrophone.ops.reduce import Label, ReduceKernel, check_at
+from hydrophone.ops.reduce import Label, ReduceKernel, check_at, labelled_order, reduced_dtype, reduced_type
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
-from hydrophone.plan.types import Missing, UniformType, WindowedType
+from hydrophone.plan.types import Missing, StreamType, UniformType, WindowedType
 
 Array = npt.NDArray[Any]
 
@@ -219,13 +219,16 @@ class Statistic(Node):
         check_kind("statistic", self.kind)
         check_at(self.kind, self.at)
 
-    def output_type(self, x: WindowedType) -> UniformType:
+    @property
+    def order(self) -> Order:
+        """That of the windows; values with labels may tie."""
+        return labelled_order(self)
+
+    def output_type(self, x: WindowedType) -> UniformType | StreamType:
         """One value per window."""
         if self.kind in _REAL:
             refuse_complex(self.kind, x.dtype, "take magnitude() or power() first")
-        grid = Label(x.size, x.hop, self.at).regrid
-        dtype = aggregate_dtype(self.kind, x.dtype)
-        return UniformType(x.key, x.time, x.clock, dtype, x.channels, grid.timebase(x.timebase))
+        return reduced_type(self.kind, x, aggregate_dtype(self.kind, x.dtype), self.at)
 
     def reach(self, x: WindowedType) -> Reach:
         """The window itself."""
@@ -233,7 +236,7 @@ class Statistic(Node):
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
-        return ReduceKernel(lambda windows: self._of(windows), x, self.at)
+        return ReduceKernel(lambda windows: self._of(windows), x, self.type, self.at)
 
     def _of(self, windows: Array) -> Array:
         smallest = self.kind == "min"
@@ -247,7 +250,7 @@ class Statistic(Node):
                 lambda v: v.min(axis=1) if smallest else v.max(axis=1),
                 _row_moments,
                 windows,
-            ).astype(self.type.dtype, copy=False)
+            ).astype(reduced_dtype(self.type), copy=False)
 
 
 def _row_moments(x: Array) -> Array:

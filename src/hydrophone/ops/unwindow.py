@@ -16,6 +16,7 @@ from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.overlap_add import OverlapAddKernel, laid_out, leave
+from hydrophone.ops.windows import refuse_labels
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import UniformType, WindowedType
@@ -41,6 +42,7 @@ class Unwindow(Node):
 
     def output_type(self, x: WindowedType) -> UniformType:
         """The function is tried on two samples (three, where two windows may meet)."""
+        refuse_labels("unwindow", x)
         if x.dtype.kind == "c":
             raise SignalTypeError(
                 "unwindow: the windows are complex", hint="irfft makes them real; overlap_add adds complex ones"

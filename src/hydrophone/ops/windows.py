@@ -385,6 +385,16 @@ class WindowChannelKernel(Stateless):
         return batch.with_values(batch.values[:, self.number]) if batch.values.ndim == 3 else batch
 
 
+def refuse_labels(what: str, *kinds: WindowedType) -> None:
+    """An error for operators to which windows that end at one sample would be the same."""
+    for x in kinds:
+        if x.labels:
+            raise SignalTypeError(
+                f"{what}: these windows carry columns of events ({', '.join(x.labels.names)})",
+                hint="leave out columns= of epochs, or do this before the windows are cut",
+            )
+
+
 def refuse_channels(what: str, *kinds: WindowedType) -> None:
     """An error for operators whose windows have one array each."""
     for x in kinds:

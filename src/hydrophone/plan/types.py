@@ -145,7 +145,8 @@ class UniformType(DataType):
 class WindowedType(DataType):
     """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples.
 
-    With `channels` every window has as many arrays, one for each of them.
+    With `channels` every window has as many arrays, one for each of them. With `labels` it carries columns, as those of the event that
+    it lies around, and several windows may end at one sample.
     """
 
     dtype: np.dtype[Any]
@@ -154,11 +155,23 @@ class WindowedType(DataType):
     hop: int
     timebase: Timebase | None
     channels: int = 0
+    labels: pa.Schema | None = None
 
     def describe(self) -> str:
         """One line for `explain`."""
+        labels = f" with {', '.join(self.labels.names)}" if self.labels else ""
         each = f"{self.channels} of " if self.channels else ""
-        return f"Windowed({each}{self.dtype}[{self.length}], size {self.size}, hop {self.hop}, {rate(self.timebase)}){self._by()}"
+        return f"Windowed({each}{self.dtype}[{self.length}], size {self.size}, hop {self.hop}, {rate(self.timebase)}){labels}{self._by()}"
+
+
+def sample_names(kind: UniformType | WindowedType) -> list[str]:
+    """What samples are called where they leave as rows: one column, or one per channel."""
+    return [f"value_{i}" for i in range(kind.channels)] if kind.channels else ["value"]
+
+
+def array_names(kind: WindowedType) -> list[str]:
+    """What the arrays of windows are called where they leave: one column, or one per channel."""
+    return [f"values_{i}" for i in range(kind.channels)] if kind.channels else ["values"]
 
 
 def rate(timebase: Timebase | None) -> str:

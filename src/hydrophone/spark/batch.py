@@ -27,7 +27,7 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.reach import reach_of_sources
 from hydrophone.plan.rewrite import filters_on_sources, rewrite
 from hydrophone.plan.source import Source
-from hydrophone.plan.types import StreamType
+from hydrophone.plan.types import DataType, StreamType, WindowedType
 from hydrophone.pushdown import sql_filter
 from hydrophone.spark import lake as lakes_
 from hydrophone.spark import narrow
@@ -203,6 +203,14 @@ def _slices(
     return None, ()
 
 
+def _never_null(kind: DataType, schema: pa.Schema) -> list[str]:
+    """Times and samples: where a sample is missing, there is no row of it, or a run ends. What windows carry of events may be null."""
+    if isinstance(kind, StreamType):
+        return []
+    carried = kind.labels.names if isinstance(kind, WindowedType) and kind.labels else []
+    return [n for n in schema.names[len(kind.key) :] if n not in carried]
+
+
 def _count(size: int, tasks: int) -> int:
     """How many tasks share so many bytes: as many as run at a time or a multiple, none of them tiny."""
     wanted = max(-(-size // TARGET), tasks)
@@ -251,8 +259,7 @@ def to_spark(
     root = ready(root)
     choice = choose(root, Wish(plan, slices, shards), _tasks(spark), _partitions(spark), partial(_measure, spark))
     schema = held_schema(emit.schema(kind, form))
-    # Samples are never null: where one is missing, there is no row of it, or a run ends.
-    shown = spark_schema(schema, () if isinstance(kind, StreamType) else schema.names[len(kind.key) :])
+    shown = spark_schema(schema, _never_null(kind, schema))
     if choice.shares is not None:
         task = choice.shares.task(form, schema)
         titled = Titled(task, title(choice.name, root))

@@ -21,6 +21,7 @@ from hydrophone.errors import PlanError
 from hydrophone.io.arrow import ArrowData
 from hydrophone.io.parquet import File, ParquetData, check_fragment, named
 from hydrophone.ops.aggregates import Tumble
+from hydrophone.ops.epochs import Epochs
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.ops.signals import ToSignal
@@ -69,6 +70,8 @@ def _wanted(node: Node, need: frozenset[str] | None) -> frozenset[str] | None:
     """
     match node:
         case Select():
+            return frozenset(node.columns)
+        case Epochs():
             return frozenset(node.columns)
         case ToSignal(ties="error"):
             return frozenset(node.value)
