@@ -38,6 +38,8 @@ class HydrophoneError(Exception):
         One sentence on what to write instead.
     where : str, optional
         The user's line, as :func:`user_line` gives it.
+    inside : bool
+        Whether the message begins with a part of an operator (an aggregate, say), so that `locate` must put the operator before it.
 
     Notes
     -----
@@ -53,13 +55,32 @@ class HydrophoneError(Exception):
       Hint: hop=size makes windows that do not overlap
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, where: str | None = None, inside: bool = False
+    ) -> None:
         # BaseException pickles as cls(*args) followed by __dict__, so one positional argument and plain
         # attributes are all that a round trip needs.
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
+        self.inside = inside
+
+    def locate(self, operator: str, where: str | None) -> None:
+        """Say the operator and the user's line, as far as the one who raised did not know them.
+
+        Examples
+        --------
+        >>> error = DataError("aggregate: add raised KeyError", inside=True)
+        >>> error.locate("tumble", "pipeline.py:14")
+        >>> print(error)
+        tumble: aggregate: add raised KeyError
+          at pipeline.py:14
+        """
+        if self.inside:
+            self.message, self.inside = f"{operator}: {self.message}", False
+            self.args = (self.message,)
+        self.where = self.where or where
 
     def __str__(self) -> str:
         place = "" if self.where is None else f"\n  at {self.where}"

@@ -263,7 +263,10 @@ def test_late_rows_may_be_moved_or_refused(spark: SparkSession, tmp_path: Path) 
     adjusted.wait()
     times = np.sort(moved.to_arrow()["t"].to_numpy())
     assert len(times) == 600 and (times == 5990).sum() == 1 + 200
-    with pytest.raises(hp.LateEventError, match=r"source: \d+ rows are late(.|\n)*Hint: allow more delay"):
+    with pytest.raises(
+        hp.LateEventError,
+        match=r"source \S+: \d+ rows are late(.|\n)*at test_streaming.py:\d+(.|\n)*Hint: allow more delay",
+    ):
         refused.wait()
 
 

@@ -80,8 +80,8 @@ class LateRows:
     ([5], 2)
     """
 
-    def __init__(self, policy: Late, time: str, end: str | None = None) -> None:
-        self.policy, self.time, self.end = policy, time, end
+    def __init__(self, policy: Late, time: str, end: str | None = None, name: str = "") -> None:
+        self.policy, self.time, self.end, self.name = policy, time, end, name
         self.count = 0
         if policy.action is Action.SIDE and policy.path is None:
             raise ParameterError("late: the local engine needs a path for late rows", hint='late=hp.late.side("late/")')
@@ -95,9 +95,9 @@ class LateRows:
         self.count += int(late.sum())
         marks = np.broadcast_to(mark, times.shape)
         if self.policy.action is Action.ERROR:
+            what = "rows are late; the first starts at" if what is None else "marks go back; the first to"
             raise LateEventError(
-                f"source: {int(late.sum())} {'rows are late; the first starts at' if what is None else 'marks go back; the first to'} "
-                f"{format_instant(int(times[late][0]))}, "
+                f"{f'source {self.name}'.rstrip()}: {int(late.sum())} {what} {format_instant(int(times[late][0]))}, "
                 f"the mark is {format_instant(int(marks[late][0]))}",
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )

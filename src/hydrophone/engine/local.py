@@ -130,7 +130,7 @@ class Live:
         self.root = plan.roots[0]
         self.pipeline = Pipeline(plan.roots)
         self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
-        self._kept = [LateRows(late, s.layout.time, s.layout.end) for s in self.sources]
+        self._kept = [LateRows(late, s.layout.time, s.layout.end, s.data.identity) for s in self.sources]
         self._ended: set[int] = set()
         self._counted: dict[int, int] = {}
         named = [(s.data.identity, waiting_for(root, s)) for s in self.sources]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hydrophone.errors import HydrophoneError, StateVersionError
 from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
 from hydrophone.marks import Mark, by_slot, least, of
-from hydrophone.plan.node import Node, topological
+from hydrophone.plan.node import Node, locating, topological
 from hydrophone.plan.source import Port
 from hydrophone.progress import without_key
 from hydrophone.state import Kept
@@ -64,7 +65,8 @@ class Pipeline:
         return self.scopes[scope]
 
     def _kernel(self, node: Node) -> Kernel:
-        kernel = node.kernel(*(i.type for i in node.inputs))
+        with locating(node):
+            kernel = node.kernel(*(i.type for i in node.inputs))
         kernel.keys, kernel.out_keys = self.keys(node.inputs[0]), self.keys(node)
         return kernel
 
@@ -80,11 +82,8 @@ class Pipeline:
         if len(table) and port in self.ports:
             node = self.ports[port]
             assert isinstance(node, Port)
-            try:
+            with locating(node):
                 batch = ingest(events_of(table, node), node.layout, self.keys(node))
-            except HydrophoneError as error:
-                _locate(error, node)
-                raise
             self.step(port, batch)
 
     def behind(self, port: int, table: pa.Table, mark: int) -> int | Ints:
@@ -105,6 +104,10 @@ class Pipeline:
     def sift(self, port: int, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
         """The events among rows at a port that are in time, where the source has come to `mark`; rows speak for their keys from then on."""
         node = self.ports.get(port)
+        with locating(node) if node is not None else nullcontext():
+            return self._sifted(port, node, table, mark, kept)
+
+    def _sifted(self, port: int, node: Node | None, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
         policy = node.progress if isinstance(node, Port) else None
         if not isinstance(node, Port) or policy is None or policy.column is None:
             return kept.sift(table, self.behind(port, table, mark))
@@ -153,7 +156,7 @@ class Pipeline:
                 batches, mark = kernel.advance(self._marks_for(node))
                 self._give(node, batches)
             except HydrophoneError as error:
-                _locate(error, node)
+                error.locate(node.name(), node.where)
                 raise
             self.marks[node] = max(before, least(mark))
             if isinstance(mark, np.ndarray):
@@ -189,7 +192,7 @@ class Pipeline:
                 try:
                     self._give(consumer, self.kernels[consumer].step(port, batch))
                 except HydrophoneError as error:
-                    _locate(error, consumer)
+                    error.locate(consumer.name(), consumer.where)
                     raise
 
     def drain(self, root: Node | None = None) -> list[Batch]:
@@ -243,7 +246,8 @@ class Pipeline:
             for block, rows in table.blocks(changed):
                 blocks[f"keys/{i}/{block}"] = _packed(rows, FORMAT)
         for node, kernel in self.kernels.items():
-            kernel.compact()
+            with locating(node):
+                kernel.compact()
             for name, state in kernel.states().items():
                 for block, rows in state.blocks(changed):
                     blocks[f"{node.digest}/{name}/{block}"] = _packed(rows, kernel.VERSION)
@@ -291,11 +295,6 @@ def _per_key(port: Node) -> int | None:
 
 def _scopes(node: Node) -> set[Any]:
     return {i.type.scope for i in node.inputs}
-
-
-def _locate(error: HydrophoneError, node: Node) -> None:
-    """Let an error say which line of the user's made the operator."""
-    error.where = error.where or node.where
 
 
 def _packed(table: pa.Table | None, version: int) -> bytes | None:

@@ -103,7 +103,7 @@ class Reductions(Query):
         """
         start = tuple(np.atleast_1d(np.asarray(initial)).tolist())
         states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=sliding(self.node))
-        return states._then(Reduce, function=result or _first, at=at)
+        return states._then(Reduce, function=result or _first, at=at, what="aggregate")
 
 
 def _first(states: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,37 @@ def frozen(values: Array) -> Array:
     return view
 
 
+_LONGEST = 400
+"""Characters of a user's message that an error repeats; all of it is in the cause."""
+
+
+@contextmanager
+def naming(what: str, name: str, hint: str, *, inside: bool = False) -> Iterator[None]:
+    """Around a call of a user's code: what it raises becomes an error that names the operator and the code, and is its cause.
+
+    Examples
+    --------
+    >>> with naming("iterate", "Mine.step", "x has a row per key"):
+    ...     raise KeyError("level")
+    Traceback (most recent call last):
+    hydrophone.errors.DataError: iterate: Mine.step raised KeyError: 'level'
+      Hint: x has a row per key
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except Exception as error:
+        raise raised(what, name, hint, error, inside=inside) from error
+
+
+def raised(what: str, name: str, hint: str, error: Exception, *, inside: bool = False) -> DataError:
+    """The error for what a user's code raised; on one line, because Spark brings home no more than that of a message."""
+    said = " ".join(str(error).split())
+    said = said if len(said) <= _LONGEST else said[:_LONGEST] + " …"
+    kind = type(error).__name__
+    return DataError(f"{what}: {name} raised {kind}{': ' if said else ''}{said}", hint=hint, inside=inside)
+
+
 def guarded(
     what: str, hint: str, function: Callable[..., Any], *arrays: Array, name: str = "", **options: Any
 ) -> Array:
@@ -41,9 +73,7 @@ def guarded(
     except Exception as error:
         if isinstance(error, ValueError) and "read-only" in str(error):
             hint = "it must not change the array that it gets; make a new one"
-        raise DataError(
-            f"{what}: {name or name_of(function)} raised {type(error).__name__}: {error}", hint=hint
-        ) from error
+        raise raised(what, name or name_of(function), hint, error) from error
 
 
 def as_tried(what: str, function: Callable[..., Any], values: Array, dtype: np.dtype[Any], channels: int) -> Array:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Ints, Mask, Segments
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel
+from hydrophone.ops.calls import naming, raised
 from hydrophone.ops.recursive import RecursiveKernel
 from hydrophone.plan.function import operator_identity
 from hydrophone.plan.node import Node, Order
@@ -187,7 +188,7 @@ class FilterKernel(RecursiveKernel):
             _loop(compute, me, x, slot, first, offsets, lacking, *state, self.longest, f.backward > 0)
         except Exception as error:
             if not type(error).__module__.startswith("numba"):
-                raise _raised(f, error) from error
+                raise raised("filter", _name(f), _GETS, error) from error
             reason = [line for line in str(error).splitlines() if line.strip() and "nopython" not in line]
             raise DataError(
                 f"filter: {_name(f)} cannot be compiled: {' '.join(reason[:2])}",
@@ -328,18 +329,11 @@ def _one(compute: Any, me: Any, x: Any, y: Any, value: Any, feeds: bool) -> Any:
 
 
 def _called(operator: DigitalFilter, function: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        with np.errstate(all="ignore"):
-            return function(*arguments)
-    except Exception as error:
-        raise _raised(operator, error) from error
+    with naming("filter", _name(operator), _GETS):
+        return function(*arguments)
 
 
-def _raised(operator: DigitalFilter, error: Exception) -> DataError:
-    return DataError(
-        f"filter: {_name(operator)} raised {type(error).__name__}: {error}",
-        hint="x holds the last `forward` inputs and y the last `backward` outputs, the newest last",
-    )
+_GETS = "x holds the last `forward` inputs and y the last `backward` outputs, the newest last"
 
 
 def _check_shape(operator: DigitalFilter, y: Array, wanted: tuple[int, ...]) -> None:

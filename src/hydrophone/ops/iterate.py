@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Ints, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.calls import naming
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.windows import refuse_channels, refuse_labels
 from hydrophone.plan.function import operator_identity
@@ -162,13 +163,8 @@ class IterateKernel(Kernel):
 def state_fields(operator: StatefulOperator) -> dict[str, Field]:
     """The state of a new key as arrays that a snapshot can hold."""
     name = type(operator).__qualname__
-    try:
+    with naming("iterate", f"{name}.start", 'it gives a dictionary of numbers and arrays: {"top": 0.0}'):
         start = dict(operator.start())
-    except Exception as error:
-        raise DataError(
-            f"iterate: {name}.start raised {type(error).__name__}: {error}",
-            hint='it gives a dictionary of numbers and arrays: {"top": 0.0}',
-        ) from error
     fields = {}
     for key, value in start.items():
         array = np.asarray(value)
@@ -184,14 +180,8 @@ def state_fields(operator: StatefulOperator) -> dict[str, Field]:
 def stepped(operator: StatefulOperator, x: Array, state: dict[str, Array], fields: Mapping[str, Field]) -> Array:
     """Call a user's `step`; a wrong shape or an exception names it."""
     name, rows = f"{type(operator).__qualname__}.step", len(x)
-    try:
-        with np.errstate(all="ignore"):
-            y = np.asarray(operator.step(x, state))
-    except Exception as error:
-        raise DataError(
-            f"iterate: {name} raised {type(error).__name__}: {error}",
-            hint="x and the arrays in state have a row per key",
-        ) from error
+    with naming("iterate", name, "x and the arrays in state have a row per key"):
+        y = np.asarray(operator.step(x, state))
     if y.shape == (rows,):
         y = y[:, None]
     if y.ndim != 2 or len(y) != rows:

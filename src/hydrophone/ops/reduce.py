@@ -84,12 +84,14 @@ class Reduce(Node):
 
     function: Callable[..., Any]
     at: str = "end"
+    what: str = "reduce"
+    """What the user wrote, for errors."""
 
     gives = None
 
     def check(self) -> None:
         """A place."""
-        check_at("reduce", self.at)
+        check_at(self.what, self.at)
 
     @property
     def order(self) -> Order:
@@ -99,8 +101,8 @@ class Reduce(Node):
     def output_type(self, x: WindowedType) -> UniformType | StreamType:
         """The function is tried on two or three windows of ones."""
         # As many rows as there are no values, so that a function that reduces the wrong axis is found out.
-        probe = one_each(self.function, np.ones((3 if x.length == 2 else 2, x.length), x.dtype))
-        return reduced_type("reduce", x, probe.dtype, self.at)
+        probe = one_each(self.what, self.function, np.ones((3 if x.length == 2 else 2, x.length), x.dtype))
+        return reduced_type(self.what, x, probe.dtype, self.at)
 
     def reach(self, x: WindowedType) -> Reach:
         """The window itself."""
@@ -111,10 +113,10 @@ class Reduce(Node):
         return ReduceKernel(lambda windows: self._checked(windows), x, self.type, self.at)
 
     def _checked(self, windows: Array) -> Array:
-        values, dtype = one_each(self.function, windows), reduced_dtype(self.type)
+        values, dtype = one_each(self.what, self.function, windows), reduced_dtype(self.type)
         if not np.can_cast(values.dtype, dtype, "same_kind"):
             raise DataError(
-                f"reduce: {name_of(self.function)} gave {values.dtype}, and {dtype} when it was tried",
+                f"{self.what}: {name_of(self.function)} gave {values.dtype}, and {dtype} when it was tried",
                 hint="the type must not depend on the data; end with .astype(...)",
             )
         return values.astype(dtype, copy=False)
@@ -174,20 +176,20 @@ class ReduceKernel(Kernel):
         return (), self.label.mark(marks[0], self.timebase)
 
 
-def one_each(function: Callable[..., Any], windows: Array) -> Array:
+def one_each(what: str, function: Callable[..., Any], windows: Array) -> Array:
     """Call a user's function; a wrong shape or an exception names it."""
     options: dict[str, Any] = {"axis": 1} if _has_axis(function) else {}
-    values = guarded("reduce", "it gets an array with a row per window", function, windows, **options)
+    values = guarded(what, "it gets an array with a row per window", function, windows, **options)
     if values.shape == (len(windows), 1):
         values = values[:, 0]
     if values.shape != (len(windows),):
         raise DataError(
-            f"reduce: {name_of(function)} turned an array of shape {windows.shape} into {values.shape}",
+            f"{what}: {name_of(function)} turned an array of shape {windows.shape} into {values.shape}",
             hint="it must give one value per window: reduce along axis 1; map gives arrays",
         )
     if values.dtype.kind not in "iufc":
         raise DataError(
-            f"reduce: {name_of(function)} gave {values.dtype}, which is no number", hint="end with .astype(float)"
+            f"{what}: {name_of(function)} gave {values.dtype}, which is no number", hint="end with .astype(float)"
         )
     return values
 

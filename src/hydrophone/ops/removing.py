@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ FADED = 64
 @dataclass(frozen=True)
 class Inverse(Custom):
     """What takes events away where it is merged; its counts are below zero."""
+
+    adds: ClassVar[str] = "remove"
 
     def parts(self, values: Values, valid: Mask) -> Parts:
         """By the user's `remove`."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hydrophone.batch import Mask
-from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.errors import DataError, HydrophoneError, ParameterError, SignalTypeError
+from hydrophone.ops.calls import name_of, naming
 from hydrophone.plan.types import StreamType
 
 Values = npt.NDArray[Any]
@@ -216,6 +217,14 @@ class Variance(Aggregate):
         return pa.array(np.sqrt(found) if self.root else found, mask=free <= 0)
 
 
+_MANY = "all functions work on many states at once, one per row"
+
+
+def _named(what: str, function: Callable[..., Any]) -> str:
+    name = name_of(function)
+    return what if name == what else f"{what} ({name})"
+
+
 @dataclass(frozen=True)
 class Custom(Aggregate):
     """An aggregate of the user's own; see `aggregate`."""
@@ -226,35 +235,29 @@ class Custom(Aggregate):
     finish: Callable[[Values], Values] = np.asarray
     remove: Callable[[Values, Values], Values] | None = None
 
+    adds: ClassVar[str] = "add"
+    """What the user calls the function in `add`, for errors."""
+
     @property
     def width(self) -> int:
         """The numbers of a state, and how many events have a value."""
-        return int(np.asarray(self.create(1)).size) + 1
+        return int(self._fresh(1).size) + 1
 
     def output_type(self, x: StreamType) -> pa.DataType:
         """What `result` gives for a fresh state."""
         self._number(x, "aggregate")
-        fresh = np.asarray(self.create(2))
+        fresh = self._fresh(2)
         if fresh.ndim not in (1, 2) or len(fresh) != 2 or fresh.dtype.kind not in "iufb":
             raise ParameterError(
                 f"aggregate: create(2) must give an array with two rows of numbers, got {fresh.dtype} of shape {fresh.shape}",
                 hint="create=lambda n: np.zeros(n), or np.zeros((n, 3)) for a state of three numbers",
+                inside=True,
             )
-        tried = [("add", self.add(fresh.copy(), np.zeros(2))), ("merge", self.join(fresh, fresh))]
+        self._states_of("add", self.add, fresh.copy(), np.zeros(2), ParameterError)
+        self._states_of("merge", self.join, fresh.copy(), fresh.copy(), ParameterError)
         if self.remove is not None:
-            tried.append(("remove", self.remove(fresh.copy(), np.ones(2))))
-        for what, made in tried:
-            if np.shape(made) != fresh.shape:
-                raise ParameterError(
-                    f"aggregate: {what} must give states of shape {fresh.shape}, got {np.shape(made)}",
-                    hint="all functions work on many states at once, one per row",
-                )
-        found = np.asarray(self.finish(fresh))
-        if found.shape != (2,):
-            raise ParameterError(
-                f"aggregate: result must give one number per state, got shape {found.shape} for two states",
-                hint="reduce over the last axis",
-            )
+            self._states_of("remove", self.remove, fresh.copy(), np.ones(2), ParameterError)
+        found = self._results(fresh.copy(), ParameterError)
         self._check_remove(fresh)
         return pa.from_numpy_dtype(found.dtype)
 
@@ -263,38 +266,78 @@ class Custom(Aggregate):
         if self.remove is None:
             return
         values = np.array([1.0, 3.0])
-        with np.errstate(all="ignore"):
-            left = self.join(np.asarray(self.add(fresh.copy(), values)), np.asarray(self.remove(fresh.copy(), values)))
+        added, removed = (
+            self._states_of(what, function, fresh.copy(), values)
+            for what, function in (("add", self.add), ("remove", self.remove))
+        )
+        left = self._states_of("merge", self.join, added, removed)
         if not np.allclose(left, fresh, equal_nan=True):
             raise ParameterError(
                 f"aggregate: remove must undo add, but merge(add(fresh, v), remove(fresh, v)) is {np.asarray(left).tolist()} "
                 f"for v of {values.tolist()} and fresh states of {fresh.tolist()}",
                 hint="leave remove out where nothing can be taken away, as from an extreme",
+                inside=True,
             )
 
     def parts(self, values: Values, valid: Mask) -> Parts:
         """Every event in a state of its own; a null leaves it fresh."""
-        fresh = np.asarray(self.create(len(values)))
-        added = np.asarray(self.add(fresh.copy(), np.where(valid, values, 0)))
+        fresh = self._fresh(len(values))
+        added = self._states_of(self.adds, self.add, fresh.copy(), np.where(valid, values, 0))
         there = valid if fresh.ndim == 1 else valid[:, None]
         return [*self._columns(np.where(there, added, fresh)), valid.astype(np.int64)]
 
     def merged(self, a: Parts, b: Parts) -> Parts:
         """The user's merge; counts add up."""
         rows = len(a[0])
-        joined = np.asarray(self.join(self._states(a[:-1], rows), self._states(b[:-1], rows)))
+        joined = self._states_of("merge", self.join, self._states(a[:-1], rows), self._states(b[:-1], rows))
         return [*self._columns(joined), a[-1] + b[-1]]
 
     def result(self, parts: Parts) -> pa.Array:
         """The user's result; null where no event has a value."""
-        return pa.array(np.asarray(self.finish(self._states(parts[:-1], len(parts[0])))), mask=parts[-1] == 0)
+        return pa.array(self._results(self._states(parts[:-1], len(parts[0]))), mask=parts[-1] == 0)
+
+    def _fresh(self, rows: int) -> Values:
+        with naming("aggregate", _named("create", self.create), "create(n) gives n fresh states", inside=True):
+            return np.asarray(self.create(rows))
+
+    @staticmethod
+    def _states_of(
+        what: str,
+        function: Callable[[Values, Values], Values],
+        states: Values,
+        other: Values,
+        wrong: type[HydrophoneError] = DataError,
+    ) -> Values:
+        """What a user's function makes of states, which it may change; it must give as many of the same shape."""
+        shape = states.shape
+        with naming("aggregate", _named(what, function), _MANY, inside=True):
+            made = np.asarray(function(states, other))
+        if made.shape != shape or made.dtype.kind not in "iufb":
+            raise wrong(
+                f"aggregate: {what} must give states of shape {shape}, got {made.dtype} of shape {made.shape}",
+                hint=_MANY,
+                inside=True,
+            )
+        return made
+
+    def _results(self, states: Values, wrong: type[HydrophoneError] = DataError) -> Values:
+        rows = len(states)
+        with naming("aggregate", _named("result", self.finish), _MANY, inside=True):
+            found = np.asarray(self.finish(states))
+        if found.shape != (rows,):
+            raise wrong(
+                f"aggregate: result must give one number per state, got shape {found.shape} for {rows} states",
+                hint="reduce over the last axis",
+                inside=True,
+            )
+        return found
 
     @staticmethod
     def _columns(states: Values) -> Parts:
         return list(np.ascontiguousarray(states.reshape(len(states), math.prod(states.shape[1:])).T))
 
     def _states(self, columns: Parts, rows: int) -> Values:
-        like = np.asarray(self.create(1))
+        like = self._fresh(1)
         return np.stack(columns, axis=1).reshape(rows, *like.shape[1:]).astype(like.dtype, copy=False)
 
 

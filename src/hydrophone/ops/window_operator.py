@@ -13,7 +13,7 @@ from hydrophone.batch import Batch, Mask, Windows
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.ops.arrays import Magnitude, Phase, Power
-from hydrophone.ops.calls import frozen, guarded, name_of
+from hydrophone.ops.calls import frozen, guarded, name_of, naming
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.windows import Window
 from hydrophone.plan.function import operator_identity
@@ -126,7 +126,9 @@ class Apply(Node):
         return replace(x, dtype=y.dtype, length=y.shape[1])
 
     def _size(self, x: WindowedType) -> int:
-        size = self.operator.output_size(x.length)
+        name = f"{type(self.operator).__qualname__}.output_size"
+        with naming("apply", name, "it gets the number of values of a window, and gives that of an answer"):
+            size = self.operator.output_size(x.length)
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ParameterError(f"apply: output_size must give at least 1, got {size!r}")
         if self.operator.slides and size != x.length:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -157,10 +158,19 @@ def build(node: Node) -> Node:
         node.check()
         _ = node.type, node.digest
     except HydrophoneError as error:
-        if error.where is None:
-            error.where = line
+        error.locate(node.name(), line)
         raise
     return node
+
+
+@contextmanager
+def locating(node: Node) -> Iterator[None]:
+    """Around what an operator does: its errors say the operator and the user's line."""
+    try:
+        yield
+    except HydrophoneError as error:
+        error.locate(node.name(), node.where)
+        raise
 
 
 def canonical(value: Any) -> str:

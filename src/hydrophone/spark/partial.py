@@ -25,7 +25,7 @@ from hydrophone.ops.picks import Pick
 from hydrophone.ops.sets import Union
 from hydrophone.ops.sliding import Sliding
 from hydrophone.plan.lower import Stage
-from hydrophone.plan.node import Node
+from hydrophone.plan.node import Node, locating
 from hydrophone.plan.source import Port
 from hydrophone.time import MIN_TIME
 
@@ -61,7 +61,8 @@ class Partial:
         assert isinstance(kernel, PaneKernel)
         pipeline.rows(0, table)
         keys = pipeline.keys(self.prefix)
-        found = [kernel.cells(b) for b in pipeline.drain() if isinstance(b, Events)]
+        with locating(self.panes):
+            found = [kernel.cells(b) for b in pipeline.drain() if isinstance(b, Events)]
         if sum(map(len, found)) > WORTH * len(table):
             _skip[who] = TRY
             return None
@@ -136,7 +137,8 @@ def absorb(pipeline: Pipeline, port: int, table: pa.Table) -> None:
     slot = keys.slots(table.columns[:at]) if at else keys.zeros(len(table))
     parts = table.columns[at + 1 :]
     named = pa.table(parts, names=[f"p{i}" for i in range(len(parts))])
-    kernel.absorb(Events(slot, table.column(at).to_numpy(), None, named))
+    with locating(node):
+        kernel.absorb(Events(slot, table.column(at).to_numpy(), None, named))
 
 
 # --- the mark on its way to tasks -------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class Inlet:
     policy : the promise of the source; None where the shards of an earlier stage feed this port
     source : the number of the source, for late rows and metrics; None where another port answers for its late rows
     ordered : whether chunks say where in the source their rows lie; else rows are sorted by content
+    name : what the source is called
     """
 
     time: str
@@ -47,6 +48,7 @@ class Inlet:
     policy: Policy | None
     source: int | None
     ordered: bool
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class Sieve(LateRows):
     """Sifts one micro-batch of one source and keeps late rows at hand."""
 
     def __init__(self, policy: Late, inlet: Inlet) -> None:
-        super().__init__(replace(policy, path=policy.path or "beside the checkpoint"), inlet.time, inlet.end)
+        known = replace(policy, path=policy.path or "beside the checkpoint")
+        super().__init__(known, inlet.time, inlet.end, inlet.name)
         self.aside: list[pa.Table] = []
 
     def _put_aside(self, rows: pa.Table) -> None:

@@ -299,7 +299,8 @@ class Plan:
         answered.add(given.source)
         ordered = isinstance(given.source.data, ParquetData)
         layout = given.source.layout
-        return Inlet(layout.time, layout.end, given.source.progress, number if first else None, ordered)
+        name = given.source.data.identity
+        return Inlet(layout.time, layout.end, given.source.progress, number if first else None, ordered, name)
 
 
 def _sources(root: Node) -> list[Source]:

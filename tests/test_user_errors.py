@@ -1,0 +1,211 @@
+"""Whatever a user's code raises while a query runs ends as an error that names operator, code and line, with the original as its cause."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hydrophone as hp
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.errors import DataError, HydrophoneError
+from hydrophone.ops.aggregates import PaneKernel
+from hydrophone.plan.lower import stages
+from hydrophone.spark.partial import LEAST, Partial, absorb, partial_of
+
+LOUD = 7.0
+"""A value that no trial has, and the rows do."""
+
+
+def rows() -> hp.Stream:
+    table = pa.table({"k": ["a"] * 8, "t": np.arange(8) * 10, "v": [1.0, 0.5, 1.0, 0.5, 1.0, LOUD, 1.0, 0.5]})
+    return hp.from_arrow(table, key="k", time="t", progress=hp.ordered())
+
+
+def signal() -> hp.UniformSignal:
+    return rows().signal("v").sample(10)
+
+
+def loud(x: Any, *rest: Any) -> Any:
+    """Works when it is tried, and raises on several lines when it meets a loud value."""
+    if (np.asarray(x) >= LOUD).any():
+        raise LookupError("no level\n  for this value")
+    return x
+
+
+def total(windows: np.ndarray) -> np.ndarray:
+    return loud(windows).sum(axis=1)
+
+
+def add(states: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return states + loud(values)
+
+
+def remove(states: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return states - loud(values)
+
+
+def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return loud(a) + loud(b)
+
+
+def own(**changed: Any) -> Any:
+    return hp.aggregate("v", **{"create": np.zeros, "add": np.add, "merge": np.add, "result": np.asarray, **changed})
+
+
+class Leaky(hp.DigitalFilter):
+    forward, backward, compiled, missing = 1, 1, False, "reset"
+
+    def compute(self, x: Any, y: Any) -> Any:
+        return 0.5 * loud(x)[-1] + 0.5 * y[-1]
+
+
+class Step(hp.StatefulOperator):
+    def start(self) -> Any:
+        return {"top": 0.0}
+
+    def step(self, x: Any, state: Any) -> Any:
+        return loud(x)
+
+
+class Energy(hp.WindowOperator):
+    def output_size(self, size: int) -> int:
+        return 1
+
+    def recompute(self, x: Any) -> Any:
+        return (x.all**2).sum(axis=1, keepdims=True)
+
+    def update(self, x: Any, y: Any) -> Any:
+        return y + (loud(x.new) ** 2).sum(axis=1, keepdims=True) - (x.old**2).sum(axis=1, keepdims=True)
+
+
+def added(state: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    return state + loud(samples).sum(axis=1, keepdims=True)
+
+
+def first(state: np.ndarray) -> np.ndarray:
+    return loud(state)[:, 0]
+
+
+LATE: list[tuple[str, str, Callable[[], Any]]] = [
+    ("tumble", "aggregate: add", lambda: rows().tumble(20).agg(n=own(add=add))),
+    ("tumble", "aggregate: merge", lambda: rows().tumble(40).agg(n=own(merge=merge))),
+    ("tumble", "aggregate: result (loud)", lambda: rows().tumble(40).agg(n=own(result=loud))),
+    ("sliding", "aggregate: add", lambda: rows().sliding(40, every=10).agg(n=own(add=add))),
+    ("sliding", "aggregate: remove", lambda: rows().sliding(40, every=10).agg(n=own(remove=remove))),
+    ("session", "aggregate: add", lambda: rows().session(15).agg(n=own(add=add))),
+    ("snapshot", "aggregate: add", lambda: rows().snapshot().agg(n=own(add=add))),
+    ("count_window", "aggregate: add", lambda: _numbered().count_window(2).agg(n=own(add=add))),
+    ("map", "loud", lambda: signal().map(loud)),
+    ("where", "<lambda>", lambda: signal().where(lambda v: loud(v) > 0)),
+    ("combine", "<lambda>", lambda: signal().combine(signal(), lambda a, b: loud(a) + b)),
+    ("map", "loud", lambda: signal().window(2).map(loud)),
+    ("reduce", "total", lambda: signal().window(2).reduce(total)),
+    ("combine", "<lambda>", lambda: signal().window(2).combine(signal().window(2), lambda a, b: loud(a) + b)),
+    ("unwindow", "total", lambda: signal().window(2).unwindow(total)),
+    ("aggregate", "added", lambda: signal().window(2).aggregate(added)),
+    ("aggregate", "first", lambda: signal().window(2, hop=1).aggregate(_sums, result=first)),
+    ("apply", "Energy.update", lambda: signal().window(2, hop=1).apply(Energy())),
+    ("iterate", "Step.step", lambda: signal().iterate(Step())),
+    ("filter", "Leaky.compute", lambda: signal().filter(Leaky())),
+    ("function", "loud", lambda: signal() * hp.function(loud, unit="ns")),
+    ("fill_with", "<lambda>", lambda: rows().signal("v").sample(5, fill=hp.fill_with(lambda t, y: loud(y)[:, 0], 2))),
+]  # fmt: skip
+
+
+def _sums(state: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    return state + samples.sum(axis=1, keepdims=True)
+
+
+def _numbered() -> hp.Stream:
+    table = pa.table({"t": np.arange(4), "n": np.arange(4), "v": [1.0, LOUD, 1.0, 1.0]})
+    return hp.from_arrow(table, time="t", sequence="n")
+
+
+def told(error: HydrophoneError, operator: str, code: str) -> None:
+    """Operator, code, line and the original; on one line, so that nothing is lost on the way home from Spark."""
+    assert type(error) is DataError
+    assert re.match(
+        rf"{operator}: (\w+: )?.*{re.escape(code.rpartition(': ')[2])}.* raised LookupError: no level", error.message
+    ), error.message
+    assert code.partition(": ")[0] in error.message and "\n" not in error.message
+    assert re.fullmatch(r"test_user_errors\.py:\d+", error.where or ""), str(error)
+    assert type(error.__cause__) is LookupError
+
+
+@pytest.mark.parametrize(("operator", "code", "build"), LATE, ids=[f"{n}-{a}-{b}" for n, (a, b, _) in enumerate(LATE)])
+def test_what_a_function_raises_as_the_query_runs(operator: str, code: str, build: Callable[[], Any]) -> None:
+    query = build()
+    with pytest.raises(HydrophoneError) as caught:
+        query.to_arrow()
+    told(caught.value, operator, code)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.args == (again.message,)
+
+
+@pytest.mark.parametrize("part", ["create", "add", "merge", "result", "remove"])
+def test_an_aggregate_that_raises_as_the_query_is_built(part: str) -> None:
+    def fails(*_: Any) -> Any:
+        raise LookupError("no level")
+
+    with pytest.raises(DataError) as caught:
+        rows().sliding(40, every=10).agg(n=own(**{part: fails}))
+    told(caught.value, "sliding", f"aggregate: {part} (")
+
+
+def test_an_aggregate_that_changes_its_mind() -> None:
+    query = rows().tumble(20).agg(n=own(add=lambda s, v: s + v if (v < LOUD).all() else np.zeros(1)))
+    with pytest.raises(
+        DataError, match=r"^tumble: aggregate: add must give states of shape \(8,\), got float64 of shape \(1,\)"
+    ) as caught:
+        query.to_arrow()
+    assert caught.value.where
+    query = rows().tumble(20).agg(n=own(result=lambda s: s if (s < LOUD).all() else s[:1]))
+    with pytest.raises(DataError, match=r"^tumble: aggregate: result must give one number per state"):
+        query.to_arrow()
+
+
+def test_an_operator_whose_output_size_raises() -> None:
+    class Sized(hp.WindowOperator):
+        def output_size(self, size: int) -> int:
+            raise LookupError("no level")
+
+    with pytest.raises(DataError) as caught:
+        signal().window(2).apply(Sized())
+    told(caught.value, "apply", "Sized.output_size")
+
+
+def test_an_aggregate_that_tasks_merge_before_the_exchange() -> None:
+    """Both levels: what a task makes of rows, and what a shard makes of the cells that came."""
+    stage = stages(rows().tumble(40).agg(n=own(add=add)).node)[0]
+    partial = partial_of(stage, 0)
+    assert isinstance(partial, Partial)
+    table = pa.concat_tables([pa.table({"k": ["a"] * 8, "t": np.arange(8) * 10, "v": [1.0, LOUD] * 4})] * LEAST)
+    with pytest.raises(DataError) as caught:
+        partial.merged(table, 1)
+    told(caught.value, "tumble", "aggregate: add")
+    stage = stages(rows().tumble(40).agg(n=own(merge=merge)).node)[0]
+    pipeline = Pipeline([stage.root])
+    node = next(n for n, k in pipeline.kernels.items() if isinstance(k, PaneKernel))
+    cells = pa.table([["a"] * 3, [0, 0, 0], [LOUD] * 3, [1] * 3], names=["0", "1", "2", "3"])
+    with pytest.raises(DataError) as caught:
+        for _ in range(100):
+            absorb(pipeline, 0, cells)
+        pipeline.snapshot()
+    assert node.where == caught.value.where
+    told(caught.value, "tumble", "aggregate: merge")
+
+
+def test_a_late_row_names_its_source_and_line() -> None:
+    table = pa.table({"t": [0, 50, 10], "v": [1.0, 2.0, 3.0]})
+    late = hp.from_arrow(table, time="t", progress=hp.ordered())
+    with pytest.raises(hp.LateEventError) as caught:
+        list(hp.union(rows().key_by().select("v"), late.select("v")).batches(rows=2, late=hp.late.error()))
+    name = late.node.data.identity  # type: ignore[attr-defined]
+    assert caught.value.message.startswith(f"source {name}: 1 rows are late; the first starts at")
+    assert re.fullmatch(r"test_user_errors\.py:\d+", caught.value.where or "")
