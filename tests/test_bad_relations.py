@@ -204,6 +204,26 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         lambda: points().sliding(9, every=3, report=0).agg(n=hp.count()),
         ("sliding: report must be",),
     ),
+    (
+        "flush-word",
+        ParameterError,
+        lambda: points().tumble(9, flush="lazy").agg(n=hp.count()),
+        ("tumble: flush must say", "hp.lazy(late=2)"),
+    ),
+    (
+        "flush-early",
+        ParameterError,
+        lambda: points().tumble(9, report=3, flush=hp.lazy()).agg(n=hp.count()),
+        ("tumble: report gives results early, and flush late",),
+    ),
+    (
+        "flush-sliding",
+        ParameterError,
+        lambda: points().sliding(9, every=3, flush=2).agg(n=hp.count()),
+        ("sliding: flush must say",),
+    ),
+    ("flush-late", ParameterError, lambda: hp.lazy(late=0), ("lazy: late must be a whole number, at least 1, got 0",)),
+    ("flush-every", ParameterError, lambda: hp.slow(every=1.5), ("slow: every must be a whole number",)),
     ("report-nothing", ParameterError, lambda: points().tumble(9, report=3).agg(), ("tumble: agg needs",)),
     ("report-taken", ParameterError, lambda: points().tumble(9, report=3).agg(final=hp.count()), ("'final' is taken",)),
     (

@@ -24,6 +24,8 @@ QUERIES: dict[str, Callable[[hp.Stream], Any]] = {
     "tumble": lambda s: s.tumble(90, offset=-7).agg(**EXACT),
     "sliding": lambda s: s.sliding(390, every=30, offset=11).agg(**EXACT),
     "sliding, removing": lambda s: s.sliding(390, every=10, offset=11).agg(**ROUNDED),
+    "tumble, slow": lambda s: s.tumble(90, offset=-7, flush=hp.slow(every=7, late=3)).agg(**EXACT),
+    "sliding, lazy": lambda s: s.sliding(390, every=30, offset=11, flush=hp.lazy(late=1)).agg(**EXACT),
     "tumble, running": lambda s: s.tumble(90, offset=-7, report=15).agg(**EXACT),
     "sliding, running": lambda s: s.sliding(390, every=60, offset=11, report=130).agg(**EXACT),
     "session": lambda s: s.session(25).agg(**EXACT),

@@ -18,6 +18,7 @@ from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
 from hydrophone.handles.relations import union
 from hydrophone.ops.digital_filter import DigitalFilter
 from hydrophone.ops.fills import constant, cubic, fill_with, quadratic, zero_order
+from hydrophone.ops.flush import lazy, slow
 from hydrophone.ops.functions import function
 from hydrophone.ops.iterate import StatefulOperator
 from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
@@ -76,6 +77,7 @@ __all__ = [
     "hold",
     "last",
     "late",
+    "lazy",
     "linear",
     "lit",
     "max",
@@ -87,6 +89,7 @@ __all__ = [
     "quadratic",
     "quantile",
     "read",
+    "slow",
     "std",
     "sum",
     "top_k",

@@ -16,6 +16,7 @@ from tests.cases.table import Case, Row, Source
 
 import hydrophone as hp
 from hydrophone.ops.aggregates import Tumble
+from hydrophone.ops.flush import Flush
 from hydrophone.ops.sliding import RunningTumble, Session, Sliding
 
 _SUM = "sums of floats in the order in which events come"
@@ -129,11 +130,19 @@ def _case(
     return Case(name, node, {"x": source}, query, expected, tolerance, _SUM if tolerance else "")
 
 
-def tumble(name: str, source: Source, size: int, what: str, column: str = "v", tolerance: float = 1e-12) -> Case:
+def tumble(
+    name: str,
+    source: Source,
+    size: int,
+    what: str,
+    column: str = "v",
+    tolerance: float = 1e-12,
+    flush: Flush | None = None,
+) -> Case:
     def groups(events: list[oracles.Event]) -> Groups:
         return [(k, t, t + size, es) for (k, t), es in oracles.tumble(events, size).items()]
 
-    return _case(name, Tumble, source, lambda x: x.tumble(size), groups, what, column, tolerance)
+    return _case(name, Tumble, source, lambda x: x.tumble(size, flush=flush), groups, what, column, tolerance)
 
 
 def sliding(
@@ -145,13 +154,15 @@ def sliding(
     what: str,
     column: str = "v",
     tolerance: float = 1e-12,
+    flush: Flush | None = None,
 ) -> Case:
     def groups(events: list[oracles.Event]) -> Groups:
         return [(k, t, t + size, es) for (k, t), es in refs.sliding(events, size, every, offset).items()]
 
-    return _case(
-        name, Sliding, source, lambda x: x.sliding(size, every=every, offset=offset), groups, what, column, tolerance
-    )
+    def windows(x: Any) -> Any:
+        return x.sliding(size, every=every, offset=offset, flush=flush)
+
+    return _case(name, Sliding, source, windows, groups, what, column, tolerance)
 
 
 def reported(
@@ -238,6 +249,22 @@ def _times() -> Case:
     return Case("sliding-times", Sliding, {"x": source}, query, expected)
 
 
+def _twice() -> Case:
+    """What reads results that leave late: it waits for them, and no longer."""
+
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        counts: dict[int, list[int]] = {}
+        for (_, t), es in oracles.tumble(i["x"].events(), 20).items():
+            counts.setdefault(t // 60 * 60, []).append(len(es))
+        return [(t, t + 60, len(ns), max(ns)) for t, ns in counts.items()]
+
+    def query(s: Mapping[str, Any]) -> Any:
+        each = s["x"].tumble(20, flush=hp.slow(every=4, late=3)).agg(n=hp.count())
+        return each.key_by().tumble(60, flush=hp.lazy()).agg(keys=hp.count(), most=hp.max("n"))
+
+    return Case("tumble-slow-then-lazy", Tumble, {"x": LIVES}, query, expected)
+
+
 LIVES = data.overlapping(200)
 ROUGH = data.points(203, value=data.rough)
 FAR = data.points(204, value=lambda n, rng: rng.normal(1e9, 1.0, n), spread=4, holes=False)
@@ -264,6 +291,10 @@ CASES = [
     reported("sliding-running", LIVES, 60, 30, "parts", every=20),
     reported("sliding-running-uneven", ROUGH, 100, 25, "parts", every=35, offset=13, tolerance=1e-9),
     reported("sliding-running-apart", LIVES, 20, 5, "picks", every=50, offset=-7, column="n"),
+    tumble("tumble-lazy", LIVES, 30, "parts", flush=hp.lazy(late=2)),
+    tumble("tumble-slow-picks", ROUGH, 60, "picks", flush=hp.slow(every=3, late=4)),
+    sliding("sliding-slow", ROUGH, 100, 35, 13, "parts", tolerance=1e-9, flush=hp.slow(every=2, late=3)),
+    _twice(),
     session("session", data.points(206), 60, "parts"),
     session("session-lifetimes", LIVES, 3, "picks"),
     session("session-touching", data.intervals(207), 1, "picks"),

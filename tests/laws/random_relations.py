@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from tests.cases import Case, Source, lifetimes, ordered, relations, timewindows
 
+from hydrophone.ops.flush import Flush
 from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
 
 VALUES = st.sampled_from([1.5, -2.0, 0.0, -0.0, 7.25, float("nan"), float("inf"), None])
@@ -40,9 +41,19 @@ def what() -> st.SearchStrategy[str]:
     return st.sampled_from(["parts", "picks"])
 
 
+def flushes() -> st.SearchStrategy[Flush | None]:
+    return st.none() | st.builds(Flush, late=small(1, 4), every=st.none() | small(1, 5))
+
+
 def a_sliding(draw: st.DrawFn) -> Case:
     size, every, offset = draw(small(1, 9)), draw(small(1, 9)), draw(small(-4, 4))
-    return timewindows.sliding("sliding", draw(events(finite=True)), size, every, offset, draw(what()))
+    rows = draw(events(finite=True))
+    return timewindows.sliding("sliding", rows, size, every, offset, draw(what()), flush=draw(flushes()))
+
+
+def a_flush(draw: st.DrawFn) -> Case:
+    rows = draw(events(finite=True))
+    return timewindows.tumble("tumble", rows, draw(small(1, 9)), draw(what()), flush=draw(flushes()))
 
 
 def a_session(draw: st.DrawFn) -> Case:
@@ -113,6 +124,7 @@ def a_reservoir(draw: st.DrawFn) -> Case:
 
 MAKERS: list[Callable[[Any], Case]] = [
     a_sliding,
+    a_flush,
     a_session,
     a_snapshot,
     a_stitch,

@@ -24,6 +24,7 @@ from tests.cases.data import beats
 import hydrophone as hp
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.ops.aggregates import Aggregate
+from hydrophone.ops.flush import Flush
 from hydrophone.ops.functions import TimeScale
 from hydrophone.ops.lookup import Reference
 from hydrophone.ops.sampling import Fill
@@ -85,6 +86,8 @@ def another(value: Any) -> Any:
             return kind()
     if isinstance(value, Reference):
         return Reference(value.table.append_column("another", pa.nulls(len(value.table))))
+    if isinstance(value, Flush):
+        return dataclasses.replace(value, late=value.late + 1)
     if isinstance(value, TimeScale):
         return dataclasses.replace(value, origin=value.origin + 1)
     if isinstance(value, hp.Timebase):

@@ -30,6 +30,7 @@ BENCHES = {
     "oop_marks": "oop:marks",
     "oop_joint": "joint:cases",
     "oop_throughput": "smoothing:cases",
+    "oop_flush": "flush:cases",
     "oop_combine": "combine:cases",
     "trill_costs": "trill_more:costs",
     "trill_batches": "trill_more:batches",

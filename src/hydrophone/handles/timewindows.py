@@ -12,6 +12,7 @@ from hydrophone.handles.query import Query, handle
 from hydrophone.ops.aggregates import Tumble, check_span
 from hydrophone.ops.consecutive import LastN
 from hydrophone.ops.counting import CountWindow, sequence_of
+from hydrophone.ops.flush import Flush
 from hydrophone.ops.joins import BandJoin
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.signals import ToSignal
@@ -29,13 +30,23 @@ class TimeWindows(Query):
     """Methods of `Stream`."""
 
     def tumble(
-        self, size: Duration, *, offset: Duration = 0, by: str | None = None, report: Duration | None = None
+        self,
+        size: Duration,
+        *,
+        offset: Duration = 0,
+        by: str | None = None,
+        report: Duration | None = None,
+        flush: Flush | None = None,
     ) -> Grouped:
         """Windows of time that do not overlap; `agg` says what to compute in each.
 
         With `report`, which divides `size`, a window also has running results before it closes: one at every multiple of
         `report` from its start, over the events that start before that instant, if there are any. It is given as soon as progress
         has passed the instant, at which the row ends. The column ``final`` says whether a row is the result of the whole window.
+
+        `flush` spreads the results of a window over the time after it, where all at once would be a burst: ``hp.lazy(late=2)`` lets a
+        result leave with the next event of its key, ``hp.slow(every=8)`` also one more for every so many events; all have left when
+        progress is `late` windows further. The answer is the same. It matters in ``batches``; on Spark it is without effect.
 
         After a `band_join`, `by` says whose time counts: ``"left"``, ``"right"``, ``"min"`` or ``"max"``. With ``"both"`` there
         is a window for every two windows of the left and the right time, whose start joins the key; it is given as soon as both
@@ -56,8 +67,8 @@ class TimeWindows(Query):
         how = {"size": duration(size), "offset": duration(offset)}
         stream = self._timed("tumble", by, **how)
         if report is None:
-            return Grouped(stream, Tumble, how)
-        return Grouped(stream, RunningTumble, {**how, "every": how["size"], "report": duration(report)})
+            return Grouped(stream, Tumble, {**how, "flush": flush})
+        return Grouped(stream, RunningTumble, {**how, "every": how["size"], "report": duration(report), "flush": flush})
 
     def sliding(
         self,
@@ -67,14 +78,17 @@ class TimeWindows(Query):
         offset: Duration = 0,
         by: str | None = None,
         report: Duration | None = None,
+        flush: Flush | None = None,
     ) -> Grouped:
         """Windows of time that begin `every` so often and may overlap; `agg` says what to compute in each.
 
-        With `report` there are running results of each, and after a `band_join`, `by` says whose time counts, as in `tumble`.
+        With `report` there are running results of each, and after a `band_join`, `by` says whose time counts, as in `tumble`. So does
+        `flush`, where progress is a window further with every `every`.
         """
         how = {"size": duration(size), "every": duration(every), "offset": duration(offset)}
         stream = self._timed("sliding", by, **how)
-        return Grouped(stream, Sliding, {**how, "report": None if report is None else duration(report)})
+        running = None if report is None else duration(report)
+        return Grouped(stream, Sliding, {**how, "report": running, "flush": flush})
 
     def session(self, gap: Duration) -> Grouped:
         """Windows that end where nothing happens for `gap`; `agg` says what to compute in each."""

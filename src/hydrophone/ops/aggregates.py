@@ -16,6 +16,7 @@ from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, moved, of
+from hydrophone.ops.flush import Flush, Pending, check_flush
 from hydrophone.ops.folding import fold
 from hydrophone.ops.picks import Pick, flat, picked
 from hydrophone.ops.place import in_order
@@ -26,7 +27,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, add_time
+from hydrophone.time import MAX_TIME, add_time, multiples
 
 Aggregates = Sequence[tuple[str, Aggregate]]
 
@@ -81,16 +82,18 @@ class Tumble(Node):
     """Aggregates per key and window of time; windows begin at multiples of `size` after `offset`.
 
     An event belongs to the window in which it starts.
-    A window with no event gives no row. A window is given when progress passes its end.
+    A window with no event gives no row. A window is given when progress passes its end, or as `flush` says some time later.
     """
 
     size: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     offset: int = 0
+    flush: Flush | None = None
 
     def check(self) -> None:
         """A positive size and at least one aggregate."""
         check_span(self.size, "tumble", "size")
+        check_flush(self.flush, "tumble")
         check_aggregates(self.aggregates, "tumble")
 
     def output_type(self, x: StreamType) -> StreamType:
@@ -104,7 +107,9 @@ class Tumble(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
-        return TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
+        kernel = TumbleKernel(self.size, self.offset, self.aggregates, x, self.type)
+        kernel.smooth(self.flush, self.size)
+        return kernel
 
 
 class Aggregating(Kernel):
@@ -346,14 +351,43 @@ class PaneKernel(Aggregating):
         return Events(found // width, (found % width + low) * self.pane + self.offset, None, part_table(merged))
 
 
-class TumbleKernel(PaneKernel):
-    """A window is one pane."""
+class ClosingKernel(PaneKernel):
+    """Windows over panes, which marks close; their results leave at once, or as `flush` says."""
 
     keyed = True
+    pending: Pending | None = None
+
+    def smooth(self, flush: Flush | None, every: int) -> None:
+        """Let results leave as `flush` says; windows follow each other `every` so often."""
+        if flush is not None:
+            self.pending = Pending(multiples(flush.late, every), flush.every)
+
+    def step(self, port: int, batch: Batch) -> Iterable[Batch]:
+        """Add events to their panes; old results that they want leave."""
+        super().step(port, batch)
+        return () if self.pending is None else self.pending.wanted(batch.slot)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
-        """Give the windows that ended at or before the mark."""
-        mark = marks[0]
+        """Give the windows that ended at or before the mark, or those of them that should leave now."""
+        results, bound = self.closed(marks[0])
+        return (results, bound) if self.pending is None else self.pending.later(results, bound, marks[0])
+
+    def closed(self, mark: Mark) -> tuple[Iterable[Batch], Mark]:
+        """The results that a mark makes final, and the start of the first window that is not."""
+        raise NotImplementedError
+
+    def compact(self) -> None:
+        """Merge what came since the last time."""
+        super().compact()
+        if self.pending is not None:
+            self.pending.compact()
+
+
+class TumbleKernel(ClosingKernel):
+    """A window is one pane."""
+
+    def closed(self, mark: Mark) -> tuple[Iterable[Batch], Mark]:
+        """The windows that ended at or before the mark."""
         bound = moved(mark, self._pane_of)
         if not any(self._over(part.slot, part.start, mark).any() for part in self.open.parts):
             return (), bound

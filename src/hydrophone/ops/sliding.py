@@ -18,7 +18,7 @@ from hydrophone.marks import Mark, held_back, moved, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
-    PaneKernel,
+    ClosingKernel,
     aggregate_fields,
     check_aggregates,
     check_span,
@@ -27,6 +27,7 @@ from hydrophone.ops.aggregates import (
     part_table,
     parts_of,
 )
+from hydrophone.ops.flush import Flush, check_flush
 from hydrophone.ops.folding import fold
 from hydrophone.ops.removing import Chain, afresh
 from hydrophone.ops.summaries import Aggregate, Parts
@@ -50,7 +51,7 @@ class Sliding(Node):
     of `size` and `every`, which the windows share.
 
     With `report` a window is also given at every multiple of it from its start, over the events so far, where there are any:
-    such a row ends at that instant, and only the last row of a window is ``final``.
+    such a row ends at that instant, and only the last row of a window is ``final``. Without it `flush` may let results leave later.
     """
 
     size: int
@@ -58,6 +59,7 @@ class Sliding(Node):
     aggregates: tuple[tuple[str, Aggregate], ...]
     offset: int = 0
     report: int | None = None
+    flush: Flush | None = None
 
     def check(self) -> None:
         """Positive durations, of which `report` divides `size`, and at least one aggregate."""
@@ -71,6 +73,9 @@ class Sliding(Node):
                     f"{what}: report must divide size, and {self.size} ns is no multiple of {self.report} ns",
                     hint='such as size="1h", report="5min"',
                 )
+        check_flush(self.flush, what)
+        if self.flush is not None and self.report is not None:
+            raise ParameterError(f"{what}: report gives results early, and flush late", hint="choose one of them")
         check_aggregates(self.aggregates, what)
 
     def output_type(self, x: StreamType) -> StreamType:
@@ -97,7 +102,9 @@ class Sliding(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
-        return SlidingKernel(self.size, self.every, self.offset, self.report, self.aggregates, x, self._results(x))
+        kernel = SlidingKernel(self.size, self.every, self.offset, self.report, self.aggregates, x, self._results(x))
+        kernel.smooth(self.flush, self.every)
+        return kernel
 
 
 class RunningTumble(Sliding):
@@ -109,10 +116,8 @@ class RunningTumble(Sliding):
         return "tumble"
 
 
-class SlidingKernel(PaneKernel):
+class SlidingKernel(ClosingKernel):
     """Panes are held until the last window that has them was given; per key it is known up to where windows were given."""
-
-    keyed = True
 
     def __init__(
         self,
@@ -133,9 +138,8 @@ class SlidingKernel(PaneKernel):
             # Of every key the window after the last one given, as far as that reached: nothing can come there any more.
             self.next: Held[Events] = Held(Events)
 
-    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
-        """Give the windows that ended at or before the mark."""
-        mark = marks[0]
+    def closed(self, mark: Mark) -> tuple[Iterable[Batch], Mark]:
+        """The windows that ended at or before the mark, and running results until then."""
         bound = self._next_start(mark)
         held = self._compact()
         if held is None or (isinstance(mark, int) and mark == MIN_TIME):

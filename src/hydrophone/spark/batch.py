@@ -37,7 +37,7 @@ from hydrophone.spark.data import SparkData, check_grid, held_schema, spark_sche
 from hydrophone.spark.exchange import PACKED
 from hydrophone.spark.lake import Lake, Measure
 from hydrophone.spark.partial import describe as merging
-from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, prune, scan_of
+from hydrophone.spark.scan import ParquetScan, Part, TableScan, at_once, columns, prune, scan_of, smoothed
 from hydrophone.spark.shards import Feed, PackFiles, PackRows, PackTable, RunAndPack, RunLast, without_sources
 from hydrophone.spark.sinks import check_cells, flat
 from hydrophone.spark.slices import Shares
@@ -108,7 +108,7 @@ class Choice:
 
 def ready(root: Node) -> Node:
     """The query as batch plans run it: filters first, and no column that nobody looks at."""
-    return prune(rewrite(root))
+    return prune(at_once(rewrite(root)))
 
 
 def choose(root: Node, wish: Wish, tasks: int, partitions: int, measure: Measure) -> Choice:
@@ -222,12 +222,14 @@ def _count(size: int, tasks: int) -> int:
 def explain(root: Node, spark: SparkSession | None = None) -> str:
     """Which plan `to_spark` would run, over how many tasks, and why; without a session for as many tasks as this machine has cores."""
     tasks, partitions = (_tasks(spark), _partitions(spark)) if spark else (os.cpu_count() or 1, os.cpu_count() or 1)
+    late = [n for n in root.topological() if smoothed(n)]
     root = ready(root)
     lines = choose(root, Wish(), tasks, partitions, lakes_.measure_here).describe()
     for source in (n for n in root.topological() if isinstance(n, Source)):
         lines.append(f"  {source.data.identity}: reads {', '.join(columns(source.layout))}")
         if isinstance(source.data, ParquetData) and (condition := scan_of(root, source).condition) is not None:
             lines.append(f"    where {condition}")
+    lines += [f"  {n.name()}: flush is without effect, results leave when the task or micro-batch ends" for n in late]
     lines += [f"  in a stream: {line}" for line in merging(stages(root))]
     return "\n".join(lines)
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -60,6 +61,23 @@ def prune(root: Node) -> Node:
             done[node] = dataclasses.replace(node, layout=_narrowed(node.layout, need))
         else:
             done[node] = node.with_inputs([done[i] for i in node.inputs])
+    return done[root]
+
+
+def smoothed(node: Node) -> TypeGuard[Tumble | Sliding]:
+    """Whether results of an operator should leave a few at a time."""
+    return isinstance(node, Tumble | Sliding) and node.flush is not None
+
+
+def at_once(root: Node) -> Node:
+    """The same plan without `flush`: a task gives what it has at its end, and a micro-batch is a burst anyway.
+
+    Nor would what leaves be the same when a micro-batch runs again, where tasks have merged events before they are counted.
+    """
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        new = node.with_inputs([done[i] for i in node.inputs])
+        done[node] = dataclasses.replace(new, flush=None) if smoothed(new) else new
     return done[root]
 
 

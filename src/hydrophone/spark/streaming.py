@@ -31,7 +31,7 @@ from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
 from hydrophone.spark.partial import Partial, Told, partial_of
-from hydrophone.spark.scan import columns, prune
+from hydrophone.spark.scan import at_once, columns, prune
 from hydrophone.spark.sinks import (
     OBSERVED,
     Drafts,
@@ -253,7 +253,7 @@ class Plan:
     @classmethod
     def of(cls, root: Node, late: late.Late) -> Plan:
         """Cut a plan into stages, over sources that give the operators only the columns that they need."""
-        cut = stages(prune(root))
+        cut = stages(prune(at_once(root)))
         originals = _sources(root)
         found = dict.fromkeys(i.source for stage in cut for i in stage.inputs if i.source is not None)
         return cls(cut, tuple(Feed.of(s, originals, late) for s in found))

@@ -1,0 +1,98 @@
+"""`oop_flush`: the longest batch of a count over many groups in the local engine, with lazy and slow flush against results all at once.
+
+Packets come in batches, and progress follows each. At the end of a window all its results are final: given at once they are a
+burst, in which packets that come must wait. Times are processor times, of every batch the least of some runs, so that other processes
+do not count. The first window is left out, in which all groups are new.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import hydrophone as hp
+from hydrophone.bench.harness import Answer, Turns
+from hydrophone.bench.oop import Found, Values
+from hydrophone.bench.packets import SECOND, Link
+from hydrophone.engine.local import Live
+from hydrophone.ops.flush import Flush
+from hydrophone.ticker import working
+
+BATCH = 16_384
+WINDOWS = 4
+PER_GROUP = 10
+"""Packets of a group in a window, on average."""
+OFF = "all at once"
+WAYS: dict[str, Flush | None] = {"lazy flush": hp.lazy(late=2), "slow flush": hp.slow(every=8, late=2), OFF: None}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run took.
+
+    Attributes
+    ----------
+    took : the processor time of every batch after the first window, in milliseconds
+    given : the results of each of them
+    answer : numbers that are equal for equal answers
+    """
+
+    took: npt.NDArray[np.float64]
+    given: npt.NDArray[np.int64]
+    answer: Answer
+
+
+def cases(quick: bool) -> Iterator[Turns]:
+    """For some numbers of groups both ways to flush: the longest batch, the most results of one batch, and the mean time."""
+    for groups in (20_000,) if quick else (66_000, 260_000):
+        table = Link(groups * PER_GROUP, WINDOWS, groups, seed=groups).packets().table.select(["ts", "src", "dst"])
+        ran = cache(partial(least_of, 3, table))
+        for way in ("lazy flush", "slow flush"):
+            for what, (number, unit) in NUMBERS.items():
+                yield Turns(f"{what}, {way}, {groups} groups", partial(_both, way, ran, number), unit)
+
+
+NUMBERS: dict[str, tuple[Callable[[Ran], float], str]] = {
+    "longest batch": (lambda r: float(r.took.max()), "ms"),
+    "most results of a batch": (lambda r: float(r.given.max()), "rows"),
+    "mean batch": (lambda r: float(r.took.mean()), "ms"),
+}
+
+
+def _both(way: str, ran: Callable[[str], Ran], number: Callable[[Ran], float]) -> Values:
+    return {label: ([number(ran(name))], ran(name).answer) for name, label in ((way, "ours"), (OFF, OFF))}
+
+
+def least_of(runs: int, table: pa.Table, way: str) -> Ran:
+    """Of every batch the least time of some runs, which all have the same batches and results."""
+    with working(f"oop_flush: {way}"):
+        found = [run(table, WAYS[way]) for _ in range(runs)]
+    return Ran(np.min([r.took for r in found], axis=0), found[0].given, found[0].answer)
+
+
+def run(table: pa.Table, flush: Flush | None, batch: int = BATCH) -> Ran:
+    """Count packets per pair of hosts and second as they come."""
+    packets = hp.from_arrow(table, key=("src", "dst"), time="ts", progress=hp.ordered())
+    live = Live(packets.tumble("1s", flush=flush).agg(n=hp.count()).node, hp.late.error())
+    warm = int(np.searchsorted(table["ts"].to_numpy(), SECOND)) // batch
+    took, given, found = [], [], Found()
+    gc.collect()
+    for at in range(0, len(table), batch):
+        begin = time.process_time()
+        live.rows(0, table.slice(at, batch))
+        live.advance()
+        pieces = list(live.pieces())
+        took.append(1e3 * (time.process_time() - begin))
+        given.append(sum(map(len, pieces)))
+        found.add(pieces)
+    live.end(0)
+    live.advance()
+    found.add(list(live.pieces()))
+    return Ran(np.array(took[warm:]), np.array(given[warm:]), found.answer)
