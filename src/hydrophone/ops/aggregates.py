@@ -16,7 +16,7 @@ from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, moved, of
-from hydrophone.ops.flush import Flush, Pending, check_flush
+from hydrophone.ops.flush import Flush, Pending, check_flush, longest_wait
 from hydrophone.ops.folding import fold
 from hydrophone.ops.picks import Pick, flat, picked
 from hydrophone.ops.place import in_order
@@ -27,7 +27,7 @@ from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, add_time, multiples
+from hydrophone.time import MAX_TIME, add_time
 
 Aggregates = Sequence[tuple[str, Aggregate]]
 
@@ -102,8 +102,8 @@ class Tumble(Node):
         return StreamType(x.key, x.time, x.clock, pa.schema(aggregate_fields(self.aggregates, x, "tumble", end)), end)
 
     def reach(self, x: StreamType) -> Reach:
-        """A window is owned by its start and needs all events until its end."""
-        return Reach(after=self.size)
+        """A window is owned by its start and needs all events until its end, and to leave progress until it may wait no longer."""
+        return Reach(after=add_time(self.size, longest_wait(self.flush, self.size)))
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
@@ -360,7 +360,7 @@ class ClosingKernel(PaneKernel):
     def smooth(self, flush: Flush | None, every: int) -> None:
         """Let results leave as `flush` says; windows follow each other `every` so often."""
         if flush is not None:
-            self.pending = Pending(multiples(flush.late, every), flush.every)
+            self.pending = Pending(longest_wait(flush, every), flush.every)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add events to their panes; old results that they want leave."""

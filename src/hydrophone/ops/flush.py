@@ -17,7 +17,7 @@ from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError, located
 from hydrophone.marks import Mark, held_back, of
 from hydrophone.state import Kept
-from hydrophone.time import MAX_TIME, add_time
+from hydrophone.time import MAX_TIME, add_time, multiples
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,12 @@ def check_flush(flush: object, what: str) -> None:
         raise ParameterError(
             f"{what}: flush must say when results leave, got {flush!r}", hint="hp.lazy(late=2), or hp.slow(every=8)"
         )
+
+
+def longest_wait(flush: Flush | None, every: int) -> int:
+    """How far progress may be behind a window that has not left, where windows follow each other `every` so often."""
+    wait: int = 0 if flush is None else multiples(flush.late, every)
+    return wait
 
 
 class Pending(Kept[Events]):

@@ -27,7 +27,7 @@ from hydrophone.ops.aggregates import (
     part_table,
     parts_of,
 )
-from hydrophone.ops.flush import Flush, check_flush
+from hydrophone.ops.flush import Flush, check_flush, longest_wait
 from hydrophone.ops.folding import fold
 from hydrophone.ops.removing import Chain, afresh
 from hydrophone.ops.summaries import Aggregate, Parts
@@ -97,8 +97,8 @@ class Sliding(Node):
         return StreamType(x.key, x.time, x.clock, pa.schema(fields), end)
 
     def reach(self, x: StreamType) -> Reach:
-        """A window is owned by its start and needs all events until its end."""
-        return Reach(after=self.size)
+        """A window is owned by its start and needs all events until its end, and to leave progress until it may wait no longer."""
+        return Reach(after=add_time(self.size, longest_wait(self.flush, self.every)))
 
     def kernel(self, x: StreamType) -> Kernel:
         """Aggregate."""
