@@ -30,7 +30,7 @@ class KeyRows:
     def __init__(self, width: int) -> None:
         self.rows = np.zeros((0, width), np.int64)
         self._table = np.full(16, _FREE, np.int64)
-        self._taken = 0  # entries of the table that are not free, those of dropped rows included
+        self._live = self._taken = 0  # entries of the table that hold rows, and with them those of dropped rows
 
     @property
     def nbytes(self) -> int:
@@ -44,32 +44,38 @@ class KeyRows:
     def slots(self, keys: Ints, free: Ints) -> Ints:
         """The slot of every row; new ones get slots from `free`, one after the other in the order in which they come."""
         self._reserve(int(free.max(initial=-1)) + 1, len(free))
-        slot, added = _known_or_added(keys, free, self.rows, self._table)
-        self._taken += added
-        return slot
+        return self._added(keys, free)
 
     def put(self, slots: Ints, keys: Ints) -> None:
         """Rows that are not known yet, at given slots."""
         self._reserve(int(slots.max(initial=-1)) + 1, len(slots))
-        self._taken += _known_or_added(keys, slots, self.rows, self._table)[1]
+        self._added(keys, slots)
+
+    def _added(self, keys: Ints, free: Ints) -> Ints:
+        slot, added, taken = _known_or_added(keys, free, self.rows, self._table)
+        self._live, self._taken = self._live + added, self._taken + taken
+        return slot
 
     def drop(self, slots: Ints) -> None:
         """Forget rows."""
-        _drop(slots, self.rows, self._table)
+        self._live -= _drop(slots, self.rows, self._table)
 
     def _reserve(self, slots: int, more: int) -> None:
         if slots > len(self.rows):
             grown = np.zeros((max(slots, len(self.rows) * 5 // 4), self.rows.shape[1]), np.int64)
             grown[: len(self.rows)] = self.rows
             self.rows = grown
-        if 2 * (self._taken + more) <= len(self._table):
+        size = len(self._table)
+        # Rows take entries of dropped ones again, which are in the way of others until then.
+        if 2 * (self._live + more) <= size and 4 * (self._taken + more) <= 3 * size:
             return
         live = self._table[self._table >= 0]
         size = 16
         while size < 2 * (len(live) + more):
             size *= 2
         self._table = np.full(size, _FREE, np.int64)
-        self._taken = _known_or_added(self.rows[live], live, self.rows, self._table)[1]
+        self._live = self._taken = 0
+        self._added(self.rows[live], live)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -99,30 +105,59 @@ def _find(keys: Any, i: int, rows: Any, table: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
+def _room(keys: Any, i: int, table: Any) -> Any:
+    """The entry for a row that is not there: that of a dropped row if one comes first, so that keys that come and go need no more."""
+    at = _place(keys, i, len(table))
+    while table[at] >= 0:
+        at = (at + 1) & (len(table) - 1)
+    return at
+
+
+@numba.njit(cache=True, nogil=True)
 def _known(keys: Any, rows: Any, table: Any) -> Any:
+    """The slots of rows, or -1. Most stand where they are looked for first, so that is tried for all of them.
+
+    In loops that do nothing else: then the processor waits for many entries at a time, and not for one after the other.
+    """
     slot = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        slot[i] = table[_find(keys, i, rows, table)]
+        slot[i] = _place(keys, i, len(table))
+    for i in range(len(keys)):
+        slot[i] = table[slot[i]]
+    for i in range(len(keys)):
+        if slot[i] < 0 or not _same(keys, i, rows, slot[i]):
+            slot[i] = table[_find(keys, i, rows, table)]
     return slot
 
 
 @numba.njit(cache=True, nogil=True)
-def _known_or_added(keys: Any, free: Any, rows: Any, table: Any) -> tuple[Any, int]:
-    """The slots of rows; unknown ones are added. Also gives how many were."""
-    slot, added = np.empty(len(keys), np.int64), 0
+def _known_or_added(keys: Any, free: Any, rows: Any, table: Any) -> tuple[Any, int, int]:
+    """The slots of rows; unknown ones are added. Also gives how many were, and how many free entries they took."""
+    slot, added, taken = np.empty(len(keys), np.int64), 0, 0
     for i in range(len(keys)):
         at = _find(keys, i, rows, table)
         if table[at] == _FREE:
-            table[at] = free[added]
+            room = _room(keys, i, table)
+            taken += table[room] == _FREE
+            table[room] = free[added]
             rows[free[added]] = keys[i]
-            added += 1
+            added, at = added + 1, room
         slot[i] = table[at]
-    return slot, added
+    return slot, added, taken
 
 
 @numba.njit(cache=True, nogil=True)
-def _drop(slots: Any, rows: Any, table: Any) -> None:
+def _drop(slots: Any, rows: Any, table: Any) -> int:
+    """Forget rows; gives how many there were."""
+    dropped = 0
+    place = np.empty(len(slots), np.int64)
     for i in range(len(slots)):
-        at = _find(rows, slots[i], rows, table)
+        place[i] = _place(rows, slots[i], len(table))
+    for i in range(len(slots)):
+        at = place[i]
+        if table[at] != slots[i]:
+            at = _find(rows, slots[i], rows, table)
         if table[at] == slots[i]:
             table[at] = _GONE
+            dropped += 1
+    return dropped
