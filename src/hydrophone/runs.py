@@ -17,6 +17,9 @@ Ints = NDArray[np.int64]
 # Counting sort needs an array over all slots; above this many slots per row it no longer pays.
 _SLOTS_PER_ROW = 4
 
+# Bits of a digit where there are more: as many counters as the nearest cache holds.
+_DIGIT = 11
+
 # Rows in one box are sorted by insertion; where more fall into one box, times are too uneven for boxes.
 _ROWS_PER_BOX = 16
 
@@ -179,9 +182,9 @@ def _plain(x: Ints) -> Ints:
 def order_by_slot(slot: Ints) -> Ints:
     """Return the permutation that sorts rows by slot, rows of one slot in their given order."""
     lowest, highest = int(slot.min(initial=0)), int(slot.max(initial=0))
-    if lowest < 0 or highest >= _SLOTS_PER_ROW * len(slot):
+    if lowest < 0:
         return np.argsort(slot, kind="stable")
-    return _counting_order(slot, highest + 1)
+    return _counting_order(slot, highest + 1) if highest < _SLOTS_PER_ROW * len(slot) else _digit_order(slot, highest)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -195,6 +198,30 @@ def _counting_order(slot, slots):  # type: ignore[no-untyped-def]
     for i in range(len(slot)):
         order[place[slot[i]]] = i
         place[slot[i]] += 1
+    return order
+
+
+@numba.njit(cache=True, nogil=True)
+def _digit_order(slot, highest):  # type: ignore[no-untyped-def]
+    """As `_counting_order`, digit by digit: for few rows among many slots, whose array would be larger than the rows."""
+    rows, digits = len(slot), 1 << _DIGIT
+    number, other = slot.copy(), np.empty(rows, np.int64)
+    order, moved = np.arange(rows), np.empty(rows, np.int64)
+    place = np.empty(digits + 1, np.int64)
+    shift = 0
+    while highest >> shift:
+        place[:] = 0
+        for i in range(rows):
+            place[((number[i] >> shift) & (digits - 1)) + 1] += 1
+        for d in range(digits):
+            place[d + 1] += place[d]
+        for i in range(rows):
+            digit = (number[i] >> shift) & (digits - 1)
+            to = place[digit]
+            place[digit] += 1
+            other[to], moved[to] = number[i], order[i]
+        number, other, order, moved = other, number, moved, order
+        shift += _DIGIT
     return order
 
 
