@@ -93,6 +93,13 @@ class KeyTable:
             return [pa.array(rows[:, i]).cast(f.type, safe=False) for i, f in enumerate(self.schema)]
         return take_all(self._columns, slot)
 
+    def column(self, name: str) -> pa.Array:
+        """One key column of all slots, free ones included."""
+        at = self.schema.names.index(name)
+        if self._rows is not None:
+            return pa.array(self._rows.rows[: len(self), at]).cast(self.schema.field(at).type, safe=False)
+        return self._columns[at]
+
     def release(self, slots: Ints) -> None:
         """Forget these keys; their slots will be handed out again."""
         self.used[slots] = False

@@ -53,6 +53,7 @@ class Pipeline:
                 self.consumers[source].append((node, port))
         self.marks: dict[Node, int] = dict.fromkeys(self.nodes, MIN_TIME)
         self.key_marks: dict[Node, Ints] = {}
+        self._by_key: dict[Node, Ints] = {}  # what joint progress says of keys, until the next advance
         self._keyed = {n for n, k in self.kernels.items() if k.takes_key_marks and _scopes(n) == {n.type.scope}}
         self.joints: dict[Node, Joint | None] = {n: None for n in self.nodes if n.paired is not None}
         self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
@@ -140,7 +141,7 @@ class Pipeline:
 
     def advance(self, progress: Sequence[Progress]) -> None:
         """Take the progress of every port (by number), and let it pass through all operators."""
-        self.key_marks = {}
+        self.key_marks, self._by_key = {}, {}
         for node in self.nodes:
             before = self.marks[node]
             if isinstance(node, Port):
@@ -172,14 +173,17 @@ class Pipeline:
 
     def _jointly(self, node: Node, mark: Mark) -> Mark:
         """Marks per key from joint progress: where the other time is in the key, and passed, nothing starts before the first."""
-        joint = self.joints.get(node)
-        if joint is None or joint[0] <= least(mark) or node.paired not in node.type.key.names:
+        joint, other_time = self.joints.get(node), node.paired
+        if joint is None or other_time is None or joint[0] <= least(mark) or other_time not in node.type.key.names:
             return mark
+        if node in self._by_key:
+            return self._by_key[node]
         keys, (start, other) = self.keys(node), joint
-        times = keys.columns(np.arange(len(keys)))[node.type.key.names.index(node.paired)].cast(pa.int64())
+        times = keys.column(other_time).cast(pa.int64())
         passed = times.fill_null(MAX_TIME).to_numpy(zero_copy_only=False) < other
         own = by_slot(mark, len(keys) + 1)
         own[:-1][passed] = np.maximum(own[:-1][passed], start)
+        self._by_key[node] = own
         return own
 
     def _give(self, node: Node, batches: Iterable[Batch]) -> None:
