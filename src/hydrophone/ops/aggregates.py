@@ -324,9 +324,8 @@ class PaneKernel(Aggregating):
         if self.plain and cells <= self.ROOMY * len(slot):
             where, counts = np.empty(len(slot), np.int64), np.zeros(cells, np.int64)
             _cells(slot, number, low, width, where, counts)
-            found = np.flatnonzero(counts)
+            found, slot, number = _filled(counts, low, width)
             merged = [_scattered(m, where, p, counts)[found] for m, p in zip(self.merges, parts, strict=True)]
-            slot, number = found // width, found % width + low
         else:
             order = stable_order(slot, number)
             if order is not None:
@@ -346,9 +345,9 @@ class PaneKernel(Aggregating):
             return None
         counts = np.zeros(cells, np.int64)
         _count(slot, start, self.offset, self.pane, low, width, counts)
-        found = np.flatnonzero(counts)
+        found, slot, number = _filled(counts, low, width)
         merged = [counts[found] * p[0] for p in parts]
-        return Events(found // width, (found % width + low) * self.pane + self.offset, None, part_table(merged))
+        return Events(slot, number * self.pane + self.offset, None, part_table(merged))
 
 
 class ClosingKernel(PaneKernel):
@@ -433,6 +432,23 @@ def _cells(slot: Any, number: Any, low: int, width: int, where: Any, counts: Any
         cell = slot[i] * width + number[i] - low
         where[i] = cell
         counts[cell] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _filled(counts: Any, low: int, width: int) -> tuple[Any, Any, Any]:
+    """The cells that have events, and their slots and panes, without a division for each."""
+    size = 0
+    for cell in range(len(counts)):
+        size += counts[cell] != 0
+    found, slot, number = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    n, cell = 0, 0
+    for s in range(len(counts) // width):
+        for w in range(width):
+            if counts[cell] != 0:
+                found[n], slot[n], number[n] = cell, s, low + w
+                n += 1
+            cell += 1
+    return found, slot, number
 
 
 @numba.njit(cache=True, nogil=True)
