@@ -64,6 +64,8 @@ CASES = [
     "key-by-after-tumble",
     "tumble-running",
     "sliding-by-both-running",
+    "tumble-slow-then-lazy",
+    "sliding-slow",
 ]
 
 

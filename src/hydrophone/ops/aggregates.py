@@ -318,15 +318,14 @@ class PaneKernel(Aggregating):
             counted = self._counted(slot, start, parts)
             if counted is not None:
                 return counted
-        number = np.empty(len(start), np.int64)
-        low, width = _panes(start, self.offset, self.pane, number)
-        cells = (int(slot.max()) + 1) * width
+        low, width, cells = self._table(slot, start)
         if self.plain and cells <= self.ROOMY * len(slot):
             where, counts = np.empty(len(slot), np.int64), np.zeros(cells, np.int64)
-            _cells(slot, number, low, width, where, counts)
+            _cells(slot, start, self.offset, self.pane, low, width, where, counts)
             found, slot, number = _filled(counts, low, width)
             merged = [_scattered(m, where, p, counts)[found] for m, p in zip(self.merges, parts, strict=True)]
         else:
+            number = (start - self.offset) // self.pane
             order = stable_order(slot, number)
             if order is not None:
                 slot, number, parts = slot[order], number[order], [p[order] for p in parts]
@@ -335,12 +334,15 @@ class PaneKernel(Aggregating):
             slot, number = slot[first], number[first]
         return Events(slot, number * self.pane + self.offset, None, part_table(merged))
 
+    def _table(self, slot: Ints, start: Ints) -> tuple[int, int, int]:
+        """The first pane of a table of all slots and panes, how many panes there are, and how many cells."""
+        first, last, most = _extent(slot, start)
+        low, high = ((int(t) - self.offset) // self.pane for t in (first, last))
+        return low, high - low + 1, (int(most) + 1) * (high - low + 1)
+
     def _counted(self, slot: Ints, start: Ints, parts: Parts) -> Events | None:
         """As `_merged` where nothing but events is counted, without a place for every event; None where a table would be too large."""
-        first, last, most = _extent(slot, start)
-        low, high = ((t - self.offset) // self.pane for t in (first, last))
-        width = high - low + 1
-        cells = (most + 1) * width
+        low, width, cells = self._table(slot, start)
         if cells > self.ROOMY * len(slot):
             return None
         counts = np.zeros(cells, np.int64)
@@ -413,23 +415,15 @@ def forget(held: Held[Events], gone: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _panes(start: Any, offset: int, pane: int, number: Any) -> tuple[int, int]:
-    """The pane of every event; gives the first one and how many follow. Neighbours are often in one, which saves a division."""
-    here = (start[0] - offset) // pane
-    begin, low, high = here * pane + offset, here, here
-    for i in range(len(start)):
-        if not 0 <= start[i] - begin < pane:
-            here = (start[i] - offset) // pane
-            begin, low, high = here * pane + offset, min(low, here), max(high, here)
-        number[i] = here
-    return low, high - low + 1
-
-
-@numba.njit(cache=True, nogil=True)
-def _cells(slot: Any, number: Any, low: int, width: int, where: Any, counts: Any) -> None:
+def _cells(slot: Any, start: Any, offset: int, pane: int, low: int, width: int, where: Any, counts: Any) -> None:
     """The cell of every event in a table of all slots and panes, and the events of every cell."""
+    here = (start[0] - offset) // pane
+    begin = here * pane + offset
     for i in range(len(slot)):
-        cell = slot[i] * width + number[i] - low
+        if not 0 <= start[i] - begin < pane:  # neighbours are often in one pane, which saves a division
+            here = (start[i] - offset) // pane
+            begin = here * pane + offset
+        cell = slot[i] * width + here - low
         where[i] = cell
         counts[cell] += 1
 

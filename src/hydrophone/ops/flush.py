@@ -62,7 +62,10 @@ def slow(*, every: int, late: int = 2) -> Flush:
 
 def _whole(what: str, name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ParameterError(f"{what}: {name} must be a whole number, at least 1, got {value!r}")
+        raise ParameterError(
+            f"{what}: {name} must be a whole number, at least 1, got {value!r}",
+            hint="hp.lazy(late=2), or hp.slow(every=8, late=2); without flush results leave at once",
+        )
     return value
 
 
@@ -100,6 +103,9 @@ class Pending(Kept[Events]):
     >>> [b.slot.tolist() for b in out], mark
     ([[2]], 20)
     """
+
+    MANY = 8
+    """Parts in which rows may lie, but for a few that are each more than twice as long as the next: to leave looks at all of them."""
 
     def __init__(self, wait: int, every: int | None = None) -> None:
         super().__init__(Events)
@@ -184,7 +190,7 @@ class Pending(Kept[Events]):
         if not len(batch):
             return
         self._mark(batch.slot)
-        self._due = min(self._due, int(add_time(batch.stop, self.wait).min()))
+        self._due = min(self._due, add_time(int(batch.stop.min()), self.wait))
         at, most = len(self._waits), int(batch.slot.max())
         self._waits = np.concatenate([self._waits, np.ones(len(batch), np.bool_)])
         self._before = np.concatenate([self._before, np.empty(len(batch), np.int64)])
@@ -194,8 +200,8 @@ class Pending(Kept[Events]):
         _link(batch.slot, at, self._newest, self._before)
         self._count += len(batch)
         self._parts.append(batch)
-        # Small parts become one, so that there are few of them; numbers stay.
-        while len(self._parts) > 1 and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
+        # Where there are many the small ones become one; numbers stay.
+        while len(self._parts) > self.MANY and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
             self._parts[-2:] = [Events.concat(self._parts[-2:])]
 
     def _by_part(self) -> Iterator[tuple[Events, Mask]]:
