@@ -11,6 +11,7 @@ from hydrophone.batch import Progress
 from hydrophone.engine import emit
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.plan.lower import stages
+from hydrophone.spark import cells
 from hydrophone.spark.combine import High, Low, LowKernel, combine
 
 RNG = np.random.default_rng(3)
@@ -50,41 +51,59 @@ def queries() -> dict[str, hp.Stream]:
     }
 
 
-def in_two(query: hp.Stream, chunk: int, skip: int) -> list[dict[str, object]]:
-    """The answer as tasks and shards would give it, in this process."""
+def in_two(query: hp.Stream, chunk: int) -> tuple[list[dict[str, object]], int]:
+    """The answer as tasks and shards would give it, in this process; and the rows that crossed the exchange before a task ended."""
     results: list[pa.Table] = []
+    early = 0
     for stage in stages(combine(query.node)):
         pipeline = Pipeline([stage.root])
         for port, given in enumerate(stage.inputs):
             table = ROWS.select(given.source.layout.schema.names) if given.source else results[given.stage or 0]
             task = Pipeline([given.prefix])
-            for kernel in task.kernels.values():
-                if isinstance(kernel, LowKernel):
-                    kernel._skip = skip
             for at in range(0, len(table), chunk):
                 task.rows(0, table.slice(at, chunk))
-                for batch in task.drain():
+                found = task.drain()
+                early += sum(map(len, found))
+                if at + chunk >= len(table):
+                    task.advance([Progress.end()])
+                    found += task.drain()
+                for batch in found:
                     pipeline.rows(port, emit.table(batch, given.prefix.type, task.keys(given.prefix)))
         pipeline.advance([Progress.end()] * len(stage.inputs))
         found = [emit.table(b, stage.root.type, pipeline.keys(stage.root)) for b in pipeline.drain()]
         results.append(pa.concat_tables(found))
-    return sorted(results[-1].to_pylist(), key=str)
+    return sorted(results[-1].to_pylist(), key=str), early
 
 
 @pytest.mark.parametrize("chunk", [60, 3_000])
-@pytest.mark.parametrize("skip", [0, 2])
+@pytest.mark.parametrize("entries", [7, 65_536])
+@pytest.mark.parametrize("worth", [0, 1])
 @pytest.mark.parametrize("name", queries())
-def test_parts_give_the_answer_of_the_rows(name: str, chunk: int, skip: int) -> None:
+def test_parts_give_the_answer_of_the_rows(
+    name: str, worth: float, entries: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether merging is given up or not, and with a table that sheds or not."""
+    monkeypatch.setattr(cells, "ENTRIES", entries)
+    monkeypatch.setattr(cells, "_skip", {})
+    monkeypatch.setattr(LowKernel, "WORTH", worth)
     query = queries()[name]
     assert any(isinstance(n, Low) for n in combine(query.node).topological())
-    assert in_two(query, chunk, skip) == sorted(query.to_arrow().to_pylist(), key=str)
+    found, early = in_two(query, chunk)
+    assert found == sorted(query.to_arrow().to_pylist(), key=str)
+    assert (early > 0) == (entries == 7 or name == "above")
 
 
-def test_fewer_rows_travel() -> None:
-    stage = stages(combine(queries()["rows"].node))[-1]
+def test_fewer_rows_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merged over all batches of a task: every key and window leaves once."""
+    monkeypatch.setattr(cells, "_skip", {})
+    query = queries()["rows"]
+    stage = stages(combine(query.node))[-1]
     task = Pipeline([stage.inputs[0].prefix])
-    task.rows(0, ROWS)
-    assert sum(len(b) for b in task.drain()) < len(ROWS) / 2
+    for at in range(0, len(ROWS), 60):
+        task.rows(0, ROWS.slice(at, 60))
+    assert not task.drain()
+    task.advance([Progress.end()])
+    assert sum(len(b) for b in task.drain()) == len(query.to_arrow()) < len(ROWS) / 2
 
 
 @pytest.mark.parametrize("one", [hp.first("v"), hp.quantile("v", 0.5), hp.std("v")], ids=lambda a: type(a).__name__)

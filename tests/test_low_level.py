@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hydrophone.bench.low_level import Flush, LowLevel
+from hydrophone.spark.low_level import Flush, LowLevel
 from hydrophone.errors import ParameterError
 
 MERGE = [(np.add, np.int64), (np.add, np.float64), (np.minimum, np.float64), (np.maximum, np.int64)]

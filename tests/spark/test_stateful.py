@@ -54,7 +54,7 @@ class Rehearsal:
                 batches += packer.pack("", piece, table, seen)
             if marks is not None:
                 seen.largest = {"": marks[number]}
-            batches += packer.marks(seen)
+            batches += packer.end(seen)
             if clock is not None:
                 # Spark's clock has microseconds; here they stand for nanoseconds.
                 told = packer.clock([pa.RecordBatch.from_pydict({"timestamp": pa.array([clock], pa.timestamp("us"))})])

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hydrophone.batch import Ints
 from hydrophone.bench.harness import Answer, Turns
-from hydrophone.bench.low_level import Flush, LowLevel
+from hydrophone.spark.low_level import Flush, LowLevel
 from hydrophone.bench.oop import Found, Values
 from hydrophone.bench.packets import Link
 from hydrophone.ticker import working

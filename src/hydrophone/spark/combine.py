@@ -1,6 +1,6 @@
 """Two-level aggregation on Spark: tasks send partial aggregates through the exchange, not rows.
 
-The low level is what a task does to each of its batches; the high level is the shard, which merges what it gets in any order.
+The low level is what a task holds of all its batches (`cells`); the high level is the shard, which merges what it gets in any order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.batch import Batch, Events
-from hydrophone.kernel import Kernel
+from hydrophone.kernel import Kernel, Marks
+from hydrophone.marks import Mark
 from hydrophone.ops.aggregates import PaneKernel, Tumble, TumbleKernel, part_table, parts_of
 from hydrophone.ops.picks import Pick
 from hydrophone.ops.sets import Union
@@ -20,6 +21,8 @@ from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.source import Source
 from hydrophone.plan.types import StreamType
+from hydrophone.spark.cells import TaskCells
+from hydrophone.time import MAX_TIME
 
 
 def combine(root: Node) -> Node:
@@ -65,7 +68,7 @@ def _before_exchange(node: Node) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Low(Node):
-    """The parts of aggregates per key and window of the rows of one batch; a window may come in several parts."""
+    """The parts of aggregates per key and window of the rows of one task; a window may come in several parts."""
 
     size: int
     aggregates: tuple[tuple[str, Aggregate], ...]
@@ -84,33 +87,33 @@ class Low(Node):
         return StreamType(x.key, x.time, x.clock, part_schema(self.aggregates, x), None)
 
     def kernel(self, x: StreamType) -> Kernel:
-        """Merge within a batch."""
-        return LowKernel(self.size, self.offset, self.aggregates, x, self.type)
+        """Merge within a task."""
+        return LowKernel(self.digest, self.size, self.offset, self.aggregates, x, self.type)
 
 
 class LowKernel(PaneKernel):
-    """Merges a batch, if that makes it much smaller; this is tried now and then."""
+    """Merges the rows of a task, if that makes them much fewer; this is tried now and then. It lives as long as a task, and has no state to save."""
 
     WORTH = 0.5
-    """The share of rows that may be left for merging to be worth its time."""
-    TRY = 16
-    """Batches between two tries."""
+    """The share of rows that may leave as cells for merging to be worth its time."""
 
-    def __init__(self, *how: object) -> None:
+    def __init__(self, who: str, *how: object) -> None:
         super().__init__(*how)  # type: ignore[arg-type]
-        self._skip = 0
+        self.held = TaskCells(self, who, self.WORTH)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """The parts of a batch."""
+        """What leaves the table; where merging is left out, the parts of rows."""
         assert isinstance(batch, Events)
-        parts = self.parts(batch)
-        if self._skip:
-            self._skip -= 1
-            return (Events(batch.slot, self._pane_of(batch.start), None, part_table([np.asarray(p) for p in parts])),)
-        merged = self._merged(batch.slot, batch.start, parts)
-        if len(merged) > self.WORTH * len(batch):
-            self._skip = self.TRY
-        return (merged,)
+        if not self.held.due():
+            parts = [np.asarray(p) for p in self.parts(batch)]
+            return (Events(batch.slot, self._pane_of(batch.start), None, part_table(parts)),)
+        cells = self.cells(batch)
+        shed = self.held.add(cells, len(batch))
+        return (cells if shed is None else shed,)
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
+        """Give the rest when the task ends."""
+        return (self.held.rest(),) if marks[0] == MAX_TIME else (), marks[0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

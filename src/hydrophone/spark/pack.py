@@ -32,7 +32,7 @@ from hydrophone.plan.source import Port
 from hydrophone.progress import Policy, largest_times, without_key
 from hydrophone.runs import order_by_slot
 from hydrophone.spark.data import as_planned
-from hydrophone.spark.partial import Partial, known_mark
+from hydrophone.spark.partial import Merging, Partial, Sent, known_mark
 from hydrophone.spark.shards import gathered
 from hydrophone.spark.wire import packed
 
@@ -132,11 +132,15 @@ class Seen:
     mark : that of the source when the micro-batch began; None where the task does not know it
     largest : the largest time of every identity, before any filter
     taken : by target the rows that were merged
+    merging : by target what was merged and not sent yet
+    next : where the rows to come would lie in the source; what is held until the end has its place there
     """
 
     mark: int | None = None
     largest: dict[str, int] = field(default_factory=dict)
     taken: dict[Target, int] = field(default_factory=dict)
+    merging: dict[Target, Merging] = field(default_factory=dict)
+    next: tuple[str, int] = "", 0
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ class Packer:
         seen = self.seen()
         for number, table in enumerate(gathered(iter(batches))):
             yield from self.pack("", number, as_planned(table, self.schema), seen)
-        yield from self.marks(seen)
+        yield from self.end(seen)
 
     def pack(self, origin: str, number: int, table: pa.Table, seen: Seen) -> Iterator[pa.RecordBatch]:
         """Chunks of some rows."""
@@ -182,31 +186,40 @@ class Packer:
         for target in self.targets:
             rest = table
             if target.partial is not None and seen.mark is not None:
-                rest, cells = self._merged(target, target.partial, table, seen, seen.mark)
-                if cells is not None and len(cells[0]):
-                    for chunk in by_shard(*cells, self.labels, target.stage, target.port, origin, number):
-                        yield to_record_batch([replace(chunk, kind=Kind.CELLS)])
+                merging = seen.merging.get(target) or target.partial.begun(len(self.labels))
+                seen.merging[target] = merging
+                rest, cells = self._merged(target, merging, table, seen, seen.mark)
+                for sent in (cells, merging.rest() if merging.full else None):
+                    yield from self._cells(target, sent, origin, number)
             shard = self._shard(target, rest)
             for chunk in by_shard(rest, shard, self.labels, target.stage, target.port, origin, number):
                 yield to_record_batch([chunk])
+        seen.next = origin, number + len(table)
+
+    def _cells(self, target: Target, sent: Sent | None, origin: str, number: int) -> Iterator[pa.RecordBatch]:
+        if sent is not None and len(sent[0]):
+            for chunk in by_shard(*sent, self.labels, target.stage, target.port, origin, number):
+                yield to_record_batch([replace(chunk, kind=Kind.CELLS)])
 
     def _merged(
-        self, target: Target, how: Partial, table: pa.Table, seen: Seen, mark: int
-    ) -> tuple[pa.Table, tuple[pa.Table, Ints] | None]:
-        """The rows that travel, and what those that are surely in time were merged to, with the shard of each."""
+        self, target: Target, merging: Merging, table: pa.Table, seen: Seen, mark: int
+    ) -> tuple[pa.Table, Sent | None]:
+        """The rows that travel, and of those that are surely in time what leaves the table."""
         time = table[self.time]
         # Rows without a time are there for their mark alone, or for the shard to refuse.
         early = pc.is_valid(time).to_numpy()
         early[early] = instants(time.drop_null(), self.time) >= mark
         some = table if early.all() else table.filter(pa.array(early))
-        cells = how.merged(some, len(self.labels))
+        cells = merging.add(some)
         if cells is None:
             return table, None
         seen.taken[target] = seen.taken.get(target, 0) + len(some)
         return table.slice(0, 0) if some is table else table.filter(pa.array(~early)), cells
 
-    def marks(self, seen: Seen) -> Iterator[pa.RecordBatch]:
-        """What a task has seen, told to every shard."""
+    def end(self, seen: Seen) -> Iterator[pa.RecordBatch]:
+        """What a task still holds, and what it has seen, told to every shard."""
+        for target, merging in seen.merging.items():
+            yield from self._cells(target, merging.rest(), *seen.next)
         if seen.largest:
             data = json.dumps(seen.largest).encode()
             at = [(t.stage, t.port) for t in self.targets]
@@ -262,7 +275,7 @@ class FilePacker:
                 for table in self._tables(name, length):
                     yield from self.packer.pack(path, number, table, seen)
                     number += len(table)
-        yield from self.packer.marks(seen)
+        yield from self.packer.end(seen)
 
     def _tables(self, name: str, length: int) -> Iterator[pa.Table]:
         schema = self.packer.schema

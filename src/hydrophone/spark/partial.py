@@ -4,7 +4,8 @@ Which rows are late is decided in the shards, which know the mark that held when
 they came. But the driver knows that mark too: shards report it with every micro-batch. It becomes a setting of the stream's own
 session, which Spark hands to the tasks of the next micro-batch, and a task merges the rows that start at or after it. Rows before
 it travel as they came, and so do all of them where a task is told nothing: in the first micro-batch after a restart, and through
-Spark Connect.
+Spark Connect. What a task has merged stays in a table of fixed size until the task ends, or another key and pane want its entry
+(`cells`).
 """
 
 from __future__ import annotations
@@ -27,21 +28,22 @@ from hydrophone.ops.sliding import Sliding
 from hydrophone.plan.lower import Stage
 from hydrophone.plan.node import Node, locating
 from hydrophone.plan.source import Port
+from hydrophone.spark.cells import ENTRIES, KEYS, TaskCells
 from hydrophone.time import MIN_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST = 4_096
-"""Rows below which a table travels as it is: there is nothing to be gained."""
+"""The first rows of a task travel as they are: with so few there is nothing to be gained."""
 WORTH = 0.25
-"""The share of rows that may be left for merging to be worth its time."""
-TRY = 16
-"""Tables between two tries, where it was not."""
+"""The share of rows that may leave as cells for merging to be worth its time."""
 
 _BATCH = "streaming.sql.batchId"  # Spark's own name for the number of the micro-batch
-_skip: dict[tuple[str, int], int] = {}
-"""Of this process, by aggregate and number of shards: the tables that will travel without a try."""
+
+
+Sent = tuple[pa.Table, Ints]
+"""Cells, one row per key and pane, and the shard of each."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,49 @@ class Partial:
     prefix: Node
     panes: Tumble | Sliding
 
-    def merged(self, table: pa.Table, shards: int) -> tuple[pa.Table, Ints] | None:
-        """One row per key and pane, and the shard of each; None where that would hardly be fewer rows."""
-        who = self.panes.digest, shards
-        if len(table) < LEAST or _skip.get(who, 0):
-            _skip[who] = max(_skip.get(who, 0) - 1, 0)
-            return None
-        pipeline, kernel = Pipeline([self.prefix]), self.panes.kernel(self.prefix.type)
+    def begun(self, shards: int) -> Merging:
+        """A task begins."""
+        return Merging(self, shards)
+
+
+class Merging:
+    """What a task has merged for one port and not sent yet."""
+
+    def __init__(self, how: Partial, shards: int) -> None:
+        self.prefix, self.node, self.shards = how.prefix, how.panes, shards
+        kernel = how.panes.kernel(how.prefix.type)
         assert isinstance(kernel, PaneKernel)
-        pipeline.rows(0, table)
-        keys = pipeline.keys(self.prefix)
-        with locating(self.panes):
-            found = [kernel.cells(b) for b in pipeline.drain() if isinstance(b, Events)]
-        if sum(map(len, found)) > WORTH * len(table):
-            _skip[who] = TRY
+        self.panes, self.held = kernel, TaskCells(kernel, how.panes.digest, WORTH)
+        self.pipeline, self._rows = Pipeline([how.prefix]), 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the task knows so many keys that what it holds should leave."""
+        return len(self.pipeline.keys(self.prefix)) > KEYS
+
+    def add(self, table: pa.Table) -> Sent | None:
+        """Take rows, give what is shed; None, and nothing taken, where it is not worth it."""
+        self._rows += len(table)
+        if self._rows < LEAST or not self.held.due():
             return None
+        self.pipeline.rows(0, table)
+        found = [b for b in self.pipeline.drain() if isinstance(b, Events)]
         if not found:
             return pa.table({}), np.zeros(0, np.int64)
-        cells = Events.concat(found)
-        return _to_table(cells, keys), spread(keys.columns(cells.slot), shards, len(cells))
+        with locating(self.node):
+            shed = self.held.add(self.panes.cells(Events.concat(found)), len(table))
+        return None if shed is None else self._sent(shed)
+
+    def rest(self) -> Sent:
+        """Give what is held, and forget all keys."""
+        with locating(self.node):
+            sent = self._sent(self.held.rest())
+        self.pipeline = Pipeline([self.prefix])
+        return sent
+
+    def _sent(self, cells: Events) -> Sent:
+        keys = self.pipeline.keys(self.prefix)
+        return _to_table(cells, keys), spread(keys.columns(cells.slot), self.shards, len(cells))
 
 
 def partial_of(stage: Stage, port: int) -> Partial | str | None:
@@ -106,7 +132,7 @@ def describe(cut: list[Stage]) -> list[str]:
             if isinstance(found, Partial):
                 lines.append(
                     f"{found.panes.name()}({found.panes.describe()}): tasks merge rows that are in time before the exchange, "
-                    f"where at most {WORTH:.0%} are left"
+                    f"in a table of {ENTRIES:,} keys and panes, where at most {WORTH:.0%} of rows leave it"
                 )
             elif found is not None:
                 lines.append(f"{found}, so rows travel")

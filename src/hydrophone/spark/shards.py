@@ -13,6 +13,7 @@ from hydrophone.engine.pipeline import Pipeline
 from hydrophone.plan.lower import Input, Stage
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Layout, Port
+from hydrophone.spark.cells import KEYS
 from hydrophone.spark.data import as_planned, to_held
 from hydrophone.spark.exchange import Packer
 from hydrophone.spark.scan import ROWS_AT_ONCE, ParquetScan, Part, TableScan, columns, earliest
@@ -39,24 +40,49 @@ class Feeder:
     """Runs the feeds of one producer in a task."""
 
     def __init__(self, feeds: Sequence[Feed], shards: int) -> None:
-        self.feeds = [(f, Packer(f.port, f.layout, shards), Pipeline([f.prefix])) for f in feeds]
+        self.feeds = [_Running(f, shards) for f in feeds]
 
     def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Take rows of the producer."""
-        if not len(table):
-            return
-        for feed, packer, pipeline in self.feeds:
-            if isinstance(feed.prefix, Port):
-                yield from packer.add(table.select(columns(feed.layout)))
-                continue
-            pipeline.rows(0, table)
-            for batch in pipeline.drain():
-                yield from packer.add(emit.table(batch, feed.prefix.type, pipeline.keys(feed.prefix)))
+        if len(table):
+            for feed in self.feeds:
+                yield from feed.rows(table)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Pack the rest."""
-        for _, packer, _ in self.feeds:
-            yield from packer.flush()
+        for feed in self.feeds:
+            yield from feed.flush()
+
+
+class _Running:
+    """A feed in a task."""
+
+    def __init__(self, feed: Feed, shards: int) -> None:
+        self.feed, self.packer, self.pipeline = feed, Packer(feed.port, feed.layout, shards), Pipeline([feed.prefix])
+
+    def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.feed.prefix, Port):
+            yield from self.packer.add(table.select(columns(self.feed.layout)))
+            return
+        self.pipeline.rows(0, table)
+        yield from self._drained()
+        if len(self.pipeline.keys(self.feed.prefix)) > KEYS:  # a task has no more of them in mind
+            yield from self._ended()
+            self.pipeline = Pipeline([self.feed.prefix])
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        yield from self._ended()
+        yield from self.packer.flush()
+
+    def _ended(self) -> Iterator[pa.RecordBatch]:
+        """What row operators have held: partial aggregates."""
+        self.pipeline.advance([Progress.end()])
+        yield from self._drained()
+
+    def _drained(self) -> Iterator[pa.RecordBatch]:
+        prefix = self.feed.prefix
+        for batch in self.pipeline.drain():
+            yield from self.packer.add(emit.table(batch, prefix.type, self.pipeline.keys(prefix)))
 
 
 @dataclass(frozen=True)

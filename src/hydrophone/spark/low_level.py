@@ -21,11 +21,14 @@ from hydrophone.hashing import mix
 
 _CODES: dict[tuple[np.ufunc, str], int] = {
     (np.add, "i"): 0,
+    (np.add, "u"): 0,
     (np.add, "f"): 1,
     (np.minimum, "i"): 2,
     (np.minimum, "f"): 3,
     (np.maximum, "i"): 4,
     (np.maximum, "f"): 5,
+    (np.minimum, "u"): 6,
+    (np.maximum, "u"): 7,
 }
 
 
@@ -51,7 +54,7 @@ class LowLevel:
     merge : for every part of an aggregate the ufunc that merges it (add, minimum or maximum) and its dtype
     flush : when old aggregates leave
     every : with SLOW and IN_ORDER, the rows for each old aggregate that leaves
-    late : how many windows an aggregate may stay after its own
+    late : how many windows an aggregate may stay after its own; None: until its entry is wanted
 
     Examples
     --------
@@ -71,28 +74,39 @@ class LowLevel:
         flush: Flush = Flush.LAZY,
         *,
         every: int = 160,
-        late: int = 2,
+        late: int | None = 2,
     ) -> None:
         for name, value, least in (("size", size, 1), ("every", every, 1), ("late", late, 0)):
-            if value < least:
+            if value is not None and value < least:
                 raise ParameterError(f"low level: {name} must be at least {least}, got {value}")
         self.kinds = [np.dtype(d) for _, d in merge]
-        self.codes = np.array([_CODES[m, _kind(d)] for (m, _), d in zip(merge, self.kinds, strict=True)], np.int64)
+        self.codes = np.array([_CODES[m, d.kind] for (m, _), d in zip(merge, self.kinds, strict=True)], np.int64)
         self.flush, self.every, self.late = flush, every, late
         self.group = np.zeros(size, np.int64)
         self.window = np.full(size, _EMPTY, np.int64)
         self.parts = np.zeros((size, len(merge)), np.int64)
         # The newest window, where slow flush goes on, and rows until it does.
         self._at = np.array([_EMPTY, size, every], np.int64)
-        # Aggregates in the table by age in windows; the last counts all that are too old.
-        self._ages = np.zeros(late + 2, np.int64)
+        # Aggregates in the table by age in windows; the last counts all that are too old. Where none ever is, there is but one age.
+        self._ages = np.zeros(1 if late is None else late + 2, np.int64)
         self._out = _Out(size, len(merge))
 
     @property
     def oldest(self) -> int | None:
         """The oldest window that still has an aggregate in the table."""
-        there = self.window[self.window != _EMPTY]
+        there = self.window[self.taken]
         return int(there.min()) if len(there) else None
+
+    @property
+    def taken(self) -> Ints:
+        """The entries that have an aggregate."""
+        return np.flatnonzero(self.window != _EMPTY)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, with room for what is shed."""
+        out = self._out
+        return sum(a.nbytes for a in (self.group, self.window, self.parts, out.group, out.window, out.parts))
 
     def add(self, group: Ints, window: Ints, parts: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints, list[Any]]:
         """Take rows; give the aggregates that are shed: groups, windows and parts."""
@@ -120,14 +134,13 @@ class LowLevel:
         """Numbers of all kinds side by side, as the bits of int64."""
         bits = np.empty((rows, len(self.kinds)), np.int64)
         for i, (part, kind) in enumerate(zip(parts, self.kinds, strict=True)):
-            bits[:, i] = part.astype(np.int64 if kind.kind in "iu" else np.float64, copy=False).view(np.int64)
+            bits[:, i] = part.astype(_wide(kind), copy=False).view(np.int64)
         return bits
 
     def _given(self, out: _Out, n: int) -> tuple[Ints, Ints, list[Any]]:
         parts = []
         for i, kind in enumerate(self.kinds):
-            part = out.parts[:n, i].copy()
-            parts.append(part if kind.kind in "iu" else part.view(np.float64))
+            parts.append(out.parts[:n, i].copy().view(_wide(kind)).astype(kind, copy=False))
         return out.group[:n].copy(), out.window[:n].copy(), parts
 
 
@@ -139,8 +152,9 @@ class _Out:
         self.parts = np.empty((rows, width), np.int64)
 
 
-def _kind(dtype: np.dtype[Any]) -> str:
-    return "i" if dtype.kind in "iu" else "f"
+def _wide(kind: np.dtype[Any]) -> type[np.int64 | np.float64]:
+    """How the table holds numbers of a kind; of unsigned ones it holds the bits."""
+    return np.int64 if kind.kind in "iu" else np.float64
 
 
 _EMPTY = np.iinfo(np.int64).min
@@ -165,6 +179,10 @@ def _merge(codes, ints, floats, at, row_ints, row_floats, i):  # type: ignore[no
             ints[at, j] = min(ints[at, j], row_ints[i, j])
         elif code == 4:
             ints[at, j] = max(ints[at, j], row_ints[i, j])
+        elif code >= 6:
+            less = np.uint64(row_ints[i, j]) < np.uint64(ints[at, j])
+            if less == (code == 6):
+                ints[at, j] = row_ints[i, j]
         else:
             a, b = floats[at, j], row_floats[i, j]
             wins = b < a if code == 3 else b > a
@@ -216,7 +234,7 @@ def _add(  # type: ignore[no-untyped-def]
                     n = _flush(newest, group, window, ints, out_group, out_window, out_parts, n)
                     ages[1:] = 0
                 _turn(min(w - newest, last), ages)
-                if ages[last] > 0:
+                if last > 0 and ages[last] > 0:
                     n = _flush(w - (last - 1), group, window, ints, out_group, out_window, out_parts, n)
                     ages[last] = 0
             newest, cursor, countdown = w, 0, every
