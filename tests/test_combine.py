@@ -11,7 +11,7 @@ from hydrophone.batch import Progress
 from hydrophone.engine import emit
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.plan.lower import stages
-from hydrophone.spark import cells
+from hydrophone.spark import cells, shards
 from hydrophone.spark.combine import High, Low, LowKernel, combine
 
 RNG = np.random.default_rng(3)
@@ -104,6 +104,22 @@ def test_fewer_rows_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not task.drain()
     task.advance([Progress.end()])
     assert sum(len(b) for b in task.drain()) == len(query.to_arrow()) < len(ROWS) / 2
+
+
+def test_a_task_forgets_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds leaves, and it begins anew."""
+    monkeypatch.setattr(shards, "KEYS", 5)
+    monkeypatch.setattr(cells, "_skip", {})
+    query = queries()["rows"]
+    stage = stages(combine(query.node))[-1]
+    feeder = shards.Feeder([shards.Feed.of(stage, 0)], 1)
+    packed = []
+    for at in range(0, len(ROWS), 60):
+        packed += feeder.rows(ROWS.slice(at, 60))
+        assert len(feeder.feeds[0].pipeline.keys(stage.inputs[0].prefix)) <= 5
+    packed += feeder.flush()
+    found = pa.concat_tables(shards.run(stage, iter(packed))).to_pylist()
+    assert sorted(found, key=str) == sorted(query.to_arrow().to_pylist(), key=str)
 
 
 @pytest.mark.parametrize("one", [hp.first("v"), hp.quantile("v", 0.5), hp.std("v")], ids=lambda a: type(a).__name__)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hydrophone.spark.low_level import Flush, LowLevel
 from hydrophone.errors import ParameterError
+from hydrophone.spark.low_level import Flush, LowLevel
 
 MERGE = [(np.add, np.int64), (np.add, np.float64), (np.minimum, np.float64), (np.maximum, np.int64)]
 
@@ -33,18 +33,18 @@ def merged(shed: list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]]) -> pd.Da
     size=st.sampled_from([1, 2, 7, 64, 500]),
     flush=st.sampled_from(list(Flush)),
     every=st.sampled_from([1, 3, 50]),
-    late=st.integers(0, 3),
+    late=st.sampled_from([0, 1, 2, 3, None]),
     chunk=st.sampled_from([1, 10, 400]),
 )
 @settings(max_examples=40, deadline=None)
-def test_nothing_is_lost(seed: int, size: int, flush: Flush, every: int, late: int, chunk: int) -> None:
+def test_nothing_is_lost(seed: int, size: int, flush: Flush, every: int, late: int | None, chunk: int) -> None:
     group, window, parts = rows(seed, 400, 30, 0 if flush is Flush.IN_ORDER else 3)
     table = LowLevel(size, MERGE, flush, every=every, late=late)
     shed = []
     for at in range(0, 400, chunk):
         shed.append(table.add(*(x[at : at + chunk] for x in (group, window)), [p[at : at + chunk] for p in parts]))
         seen = window[: at + chunk].max()
-        if flush is not Flush.IN_ORDER and len(shed[-1][0]) == 0 and table.oldest is not None:
+        if flush is not Flush.IN_ORDER and len(shed[-1][0]) == 0 and table.oldest is not None and late is not None:
             assert table.oldest >= seen - late - 3  # what came late itself may be older
     shed.append(table.rest())
     assert table.oldest is None
@@ -68,6 +68,26 @@ def test_what_is_old_leaves_in_time() -> None:
         found = [len(table.add(np.array([w]), np.array([w]), one)[0]) for w in range(5)]
         assert found == [0] * (late + 1) + [1] * (4 - late)
         assert table.oldest == 4 - late
+
+
+def test_nothing_grows_old_without_a_limit() -> None:
+    table, one = LowLevel(1000, [(np.add, np.int64)], late=None), [np.ones(1, np.int64)]
+    assert [len(table.add(np.array([1]), np.array([w]), one)[0]) for w in range(0, 50, 10)] == [0] * 5
+    assert len(table.taken) == len(table.rest()[0]) == 5
+
+
+@pytest.mark.parametrize("kind", [np.uint64, np.int8, np.uint8, np.float32])
+def test_numbers_keep_their_kind(kind: type) -> None:
+    """Large unsigned ones too, which are negative to those who look at their bits."""
+    limits = np.finfo(kind) if kind is np.float32 else np.iinfo(kind)
+    values = np.array([7, limits.max, limits.min, 3], kind)
+    table = LowLevel(4, [(np.minimum, kind), (np.maximum, kind)])
+    same = np.zeros(4, np.int64)
+    for at in (slice(0, 2), slice(2, 4)):
+        table.add(same[at], same[at], [values[at], values[at]])
+    least, most = table.rest()[2]
+    assert (least.dtype, most.dtype) == (kind, kind)
+    assert (least.tolist(), most.tolist()) == ([values.min()], [values.max()])
 
 
 def test_a_large_table_sheds_nothing_of_the_running_window() -> None:

@@ -16,6 +16,7 @@ from tests.cases import ALL_CASES, Case
 
 import hydrophone as hp
 from hydrophone.handles import Query
+from hydrophone.spark.cells import ENTRIES
 from hydrophone.spark.exchange import labels, spark_hash
 from hydrophone.spark.failures import cause
 from hydrophone.spark.wire import packed, unpacked
@@ -140,6 +141,21 @@ def test_shards(case: Case, by_shards: Answers) -> None:
     answer = by_shards.of(case)
     if answer is not None:
         case.check(answer)
+
+
+def test_tasks_shed_what_their_table_cannot_hold(spark: SparkSession) -> None:
+    """Far more keys than entries in one task."""
+    random, count = np.random.default_rng(8), 300_000
+    columns = {
+        "k": random.integers(0, 90_000, count),
+        "t": random.integers(0, 1_000, count),
+        "v": random.integers(-9, 9, count),
+    }
+    assert len(np.unique(columns["k"])) > ENTRIES + 20_000
+    source = hp.from_arrow(pa.table(columns), key="k", time="t")
+    query = source.tumble(1_000).agg(n=hp.count(), v=hp.sum("v"), low=hp.min("v"))
+    found = query.to_spark(spark, plan="shards", shards=2).toArrow().sort_by("k")
+    assert found.equals(query.to_arrow().sort_by("k").cast(found.schema))
 
 
 # --- DataFrames ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tests.laws.test_late import POLICIES, SOURCES, aside, disordered
 import hydrophone as hp
 from hydrophone.errors import StateVersionError
 from hydrophone.handles import Query
-from hydrophone.spark import partial
+from hydrophone.spark import cells, partial
 from hydrophone.spark.exchange import labels
 from hydrophone.spark.pack import SINK, Chunk, Kind, Seen, by_content, key_columns
 from hydrophone.spark.stateful import Shard, ShardPlan
@@ -130,9 +130,10 @@ def test_every_case(case: Case) -> None:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables of any size are merged, however little is gained."""
+    """Tables of any size are merged, however little is gained, and whatever was given up before."""
     monkeypatch.setattr(partial, "LEAST", 0)
     monkeypatch.setattr(partial, "WORTH", 1)
+    monkeypatch.setattr(cells, "_skip", {})
 
 
 def energy(column: str) -> Any:
@@ -191,9 +192,14 @@ def skewed(seed: int, count: int) -> pa.Table:
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("action", ["side", "adjust"])
 @pytest.mark.parametrize("name", merged_queries(hp.from_arrow(skewed(0, 9), key="k", time="t")))
-def test_merged_rows_give_the_answer_of_rows(name: str, action: str, tmp_path: Path) -> None:
+def test_merged_rows_give_the_answer_of_rows(
+    name: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The delay is too short, so that many rows are late: the same ones as in the local engine, and as often."""
     late = hp.late.side(str(tmp_path)) if action == "side" else hp.late.adjust()
+    if action == "side":  # a table that sheds, in tasks that forget keys on the way
+        monkeypatch.setattr(cells, "ENTRIES", 2)
+        monkeypatch.setattr(partial, "KEYS", 3)
     rng = np.random.default_rng(len(name))
     table = skewed(5, 400)
     query = merged_queries(hp.from_arrow(table, key="k", time="t", progress=hp.delayed(60)))[name]
@@ -240,16 +246,35 @@ def summed_metrics(shards: list[dict]) -> tuple[object, ...]:
     return *total, *late, sorted({m["marks"]["0"] for m in shards if m["marks"]})
 
 
-def test_where_little_is_gained_rows_travel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial, "LEAST", 10)
-    monkeypatch.setattr(partial, "_skip", {})
-    for size, cells in ((1, 0), (3_000, 1)):
-        query = (
-            hp.from_arrow(skewed(1, 400), key="k", time="t", progress=hp.delayed(500)).tumble(size).agg(n=hp.count())
-        )
-        stream = Rehearsal(query, 1, hp.late.error(), combine=True)
-        stream.run({0: skewed(1, 400)})
-        assert (stream.cells > 0) == bool(cells)
+@pytest.mark.parametrize(
+    ("entries", "size", "merged"), [(16, 1, [0, 0, 0]), (65_536, 1, [400, 0, 0]), (65_536, 3_000, [400, 400, 400])]
+)
+def test_where_little_is_gained_rows_travel(
+    entries: int, size: int, merged: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose cells have no room in the table travels at once; else what has left a task says whether to go on."""
+    monkeypatch.setattr(partial, "LEAST", 1)
+    monkeypatch.setattr(cells, "ENTRIES", entries)
+    monkeypatch.setattr(cells, "_skip", {})
+    rows = hp.from_arrow(skewed(1, 400), key="k", time="t", progress=hp.delayed(100_000))
+    stream = Rehearsal(rows.tumble(size).agg(n=hp.count()), 1, hp.late.error(), combine=True)
+    found = [sum(m["merged"] for m in stream.run({0: skewed(1, 400)})) for _ in range(3)]
+    assert found == merged
+    assert (stream.cells > 0) == any(merged)
+
+
+def test_the_first_rows_of_a_task_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "LEAST", 500)
+    monkeypatch.setattr(cells, "_skip", {})
+    table = skewed(1, 400)
+    rows = hp.from_arrow(table, key="k", time="t", progress=hp.delayed(100_000))
+    plan = Plan.of(rows.tumble(3_000).agg(n=hp.count()).node, hp.late.error())
+    packer, seen = plan.packer(plan.feeds[0], 2), Seen(MIN_TIME)
+    merged = []
+    for number in range(4):
+        list(packer.pack("", number, table.slice(100 * number), seen))
+        merged.append(sum(seen.taken.values()))
+    assert merged == [0, 300, 500, 600]
 
 
 @pytest.mark.usefixtures("eager")

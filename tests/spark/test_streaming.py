@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.cases import ALL_CASES, Case, Source
@@ -19,6 +20,7 @@ from tests.cases.table import assert_same, rows
 
 import hydrophone as hp
 from hydrophone.spark import note, sinks
+from hydrophone.spark.cells import ENTRIES
 from hydrophone.spark.streaming import RunningQuery, settings_of
 
 if TYPE_CHECKING:
@@ -144,6 +146,31 @@ def test_tasks_merge_rows_that_are_in_time(spark: SparkSession, tmp_path: Path) 
     plain = hp.from_arrow(pa.concat_tables([tables[0], tables[1], tables[2].slice(100), tables[3]]), key="k", time="t")
     local = plain.tumble(100).agg(n=hp.count(), v=hp.sum("v")).to_arrow()
     assert_same(answers, [r for r in rows(local) if r[1] < max(map(np.max, times)) // 100 * 100], 0)
+
+
+def test_tasks_shed_what_their_table_cannot_hold(spark: SparkSession, tmp_path: Path) -> None:
+    """Far more keys than entries, in two batches of one task: where all rows are merged, some partial aggregates must have been shed."""
+    rng, count, keys = np.random.default_rng(8), 600_000, 90_000
+    columns = {"k": rng.integers(0, keys, count), "t": rng.integers(0, 1_000, count), "v": rng.integers(-9, 9, count)}
+    table, last = pa.table(columns), pa.table({"k": [0], "t": [5_000], "v": [0]})
+    assert len(np.unique(columns["k"])) > ENTRIES + 20_000
+    arrive(tmp_path / "in", [table, last])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    answers = {}
+    for name, spread in {"plain": hp.max("v"), "own": hp.std("v")}.items():
+        query = source.tumble(1_000).agg(n=hp.count(), v=hp.sum("v"), spread=spread)
+        home = tmp_path / name
+        where = {"to": hp.write.parquet(str(home / "out")), "checkpoint": str(home / "checkpoint")}
+        running = query.start(spark, **where, files_per_batch=1, trigger="available", shards=2)
+        answers[query] = running, home / "out"
+    for query, (running, out) in answers.items():
+        running.wait()
+        assert [p["merged"] for p in running.progress] == [count, 0]
+        found, local = (t.sort_by("k") for t in (result(out), query.to_arrow().filter(pc.field("t") < 5_000)))
+        assert found.drop_columns("spread").equals(
+            local.drop_columns("spread").cast(found.drop_columns("spread").schema)
+        )
+        np.testing.assert_allclose(found["spread"].to_numpy(), local["spread"].to_numpy(), rtol=1e-9)
 
 
 # --- lulls, and from history to live ------------------------------------------------------------------------------------

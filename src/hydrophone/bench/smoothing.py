@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from hydrophone.batch import Ints
 from hydrophone.bench.harness import Answer, Turns
-from hydrophone.spark.low_level import Flush, LowLevel
 from hydrophone.bench.oop import Found, Values
 from hydrophone.bench.packets import Link
+from hydrophone.spark.low_level import Flush, LowLevel
 from hydrophone.ticker import working
 
 CHUNK = 1_024

@@ -66,7 +66,7 @@ class TaskCells:
         return not left
 
     def add(self, cells: Events, rows: int) -> Events | None:
-        """Take the cells of a batch of so many rows; give those that are shed. None, and nothing taken, where they would surely be too many."""
+        """Take the cells of a batch of so many rows; give those that are shed. None, and nothing taken, where they are surely too many."""
         if len(cells) - len(self.table.window) > self.worth * rows:  # each cell has an entry of its own, or is shed
             _skip[self.who] = TRY
             return None
@@ -96,7 +96,7 @@ class TaskCells:
         return self.table.add(slot, number, parts)
 
     def _numbered(self, slot: Ints, number: Ints, parts: Parts) -> tuple[Ints, Ints, Parts]:
-        """As `_merged`, for states that only NumPy can merge: the table holds their numbers, and of two that meet the least and the largest."""
+        """As `_merged`, for states that only NumPy can merge: the table holds their numbers, of two that meet the least and the largest."""
         states = [np.concatenate([s, p]) for s, p in zip(self._states, parts, strict=True)]
         came = np.arange(len(self._states[0]), len(states[0]))
         slot, number, (first, last) = self.table.add(slot, number, [came, came])
@@ -112,7 +112,9 @@ class TaskCells:
 
     def _joined(self, states: Parts, into: Ints, other: Ints) -> Parts:
         if len(into):
-            pairs = zip(*(split(self.panes.summaries, [s[which] for s in states]) for which in (into, other)), strict=True)
+            pairs = zip(
+                *(split(self.panes.summaries, [s[which] for s in states]) for which in (into, other)), strict=True
+            )
             with np.errstate(all="ignore"):
                 joined = [m for (a, own), (_, its) in pairs for m in a.merged(own, its)]
             for state, both in zip(states, joined, strict=True):

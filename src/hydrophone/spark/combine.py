@@ -92,7 +92,10 @@ class Low(Node):
 
 
 class LowKernel(PaneKernel):
-    """Merges the rows of a task, if that makes them much fewer; this is tried now and then. It lives as long as a task, and has no state to save."""
+    """Merges the rows of a task, if that makes them much fewer; this is tried now and then.
+
+    It lives no longer than the task, so that what it holds need not be saved.
+    """
 
     WORTH = 0.5
     """The share of rows that may leave as cells for merging to be worth its time."""
