@@ -106,6 +106,15 @@ def test_fewer_rows_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(len(b) for b in task.drain()) == len(query.to_arrow()) < len(ROWS) / 2
 
 
+def test_explain_says_what_tasks_merge() -> None:
+    text = queries()["rows"].explain("spark")
+    assert (
+        "\n  tumble(" in text and "tasks merge rows before the exchange, in a table of 65,536 keys and windows" in text
+    )
+    whole = hp.from_arrow(ROWS, key="k", time="t").tumble(500).agg(middle=hp.quantile("v", 0.5))
+    assert "tasks merge" not in whole.explain("spark")
+
+
 def test_a_task_forgets_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it holds leaves, and it begins anew."""
     monkeypatch.setattr(shards, "KEYS", 5)

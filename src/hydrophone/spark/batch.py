@@ -33,6 +33,7 @@ from hydrophone.spark import lake as lakes_
 from hydrophone.spark import narrow
 from hydrophone.spark import slices as slices_
 from hydrophone.spark.combine import combine
+from hydrophone.spark.combine import describe as merging_in_shards
 from hydrophone.spark.data import SparkData, check_grid, held_schema, spark_schema
 from hydrophone.spark.exchange import PACKED
 from hydrophone.spark.lake import Lake, Measure
@@ -224,12 +225,14 @@ def explain(root: Node, spark: SparkSession | None = None) -> str:
     tasks, partitions = (_tasks(spark), _partitions(spark)) if spark else (os.cpu_count() or 1, os.cpu_count() or 1)
     late = [n for n in root.topological() if smoothed(n)]
     root = ready(root)
-    lines = choose(root, Wish(), tasks, partitions, lakes_.measure_here).describe()
+    choice = choose(root, Wish(), tasks, partitions, lakes_.measure_here)
+    lines = choice.describe()
     for source in (n for n in root.topological() if isinstance(n, Source)):
         lines.append(f"  {source.data.identity}: reads {', '.join(columns(source.layout))}")
         if isinstance(source.data, ParquetData) and (condition := scan_of(root, source).condition) is not None:
             lines.append(f"    where {condition}")
     lines += [f"  {n.name()}: flush is without effect, results leave when the task or micro-batch ends" for n in late]
+    lines += [f"  {line}" for line in (merging_in_shards(root) if choice.name == "shards" else ())]
     lines += [f"  in a stream: {line}" for line in merging(stages(root))]
     return "\n".join(lines)
 

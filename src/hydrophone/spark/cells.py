@@ -14,7 +14,7 @@ from hydrophone.ops.summaries import Parts
 from hydrophone.spark.low_level import LowLevel
 
 ENTRIES = 65_536
-"""Cells that a task holds: with five parts each 3.5 MB, and as much again for what is shed."""
+"""Cells that a task holds: with five parts each 3.7 MB, and room for what a batch sheds."""
 KEYS = 4 * ENTRIES
 """Keys that a task knows at most, and those of a batch: beyond it all cells leave, and the task begins anew."""
 TRY = 16

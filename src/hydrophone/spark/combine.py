@@ -21,7 +21,7 @@ from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.source import Source
 from hydrophone.plan.types import StreamType
-from hydrophone.spark.cells import TaskCells
+from hydrophone.spark.cells import ENTRIES, TaskCells
 from hydrophone.time import MAX_TIME
 
 
@@ -32,6 +32,13 @@ def combine(root: Node) -> Node:
         new = node.with_inputs([done[i] for i in node.inputs])
         done[node] = _in_two(new) if isinstance(new, Tumble) and _mergeable(new) else new
     return done[root]
+
+
+def describe(root: Node) -> list[str]:
+    """For `explain`: what tasks of a plan by shards merge before the exchange."""
+    found = dict.fromkeys(n.describe() for n in combine(root).topological() if isinstance(n, Low))
+    how = f"in a table of {ENTRIES:,} keys and windows, where at most {LowKernel.WORTH:.0%} of rows leave it"
+    return [f"tumble({what}): tasks merge rows before the exchange, {how}" for what in found]
 
 
 def _mergeable(node: Tumble) -> bool:
