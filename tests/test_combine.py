@@ -76,7 +76,7 @@ def in_two(query: hp.Stream, chunk: int) -> tuple[list[dict[str, object]], int]:
 
 
 @pytest.mark.parametrize("chunk", [60, 3_000])
-@pytest.mark.parametrize("entries", [7, 65_536])
+@pytest.mark.parametrize("entries", [7, 1 << 17])
 @pytest.mark.parametrize("worth", [0, 1])
 @pytest.mark.parametrize("name", queries())
 def test_parts_give_the_answer_of_the_rows(
@@ -109,7 +109,7 @@ def test_fewer_rows_travel(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_explain_says_what_tasks_merge() -> None:
     text = queries()["rows"].explain("spark")
     assert (
-        "\n  tumble(" in text and "tasks merge rows before the exchange, in a table of 65,536 keys and windows" in text
+        "\n  tumble(" in text and "tasks merge rows before the exchange, in a table of 131,072 keys and windows" in text
     )
     whole = hp.from_arrow(ROWS, key="k", time="t").tumble(500).agg(middle=hp.quantile("v", 0.5))
     assert "tasks merge" not in whole.explain("spark")

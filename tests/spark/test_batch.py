@@ -147,7 +147,7 @@ def test_tasks_shed_what_their_table_cannot_hold(spark: SparkSession) -> None:
     """Far more keys than entries in one task."""
     random, count = np.random.default_rng(8), 300_000
     columns = {
-        "k": random.integers(0, 90_000, count),
+        "k": random.integers(0, 200_000, count),
         "t": random.integers(0, 1_000, count),
         "v": random.integers(-9, 9, count),
     }

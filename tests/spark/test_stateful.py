@@ -247,7 +247,7 @@ def summed_metrics(shards: list[dict]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("entries", "size", "merged"), [(16, 1, [0, 0, 0]), (65_536, 1, [400, 0, 0]), (65_536, 3_000, [400, 400, 400])]
+    ("entries", "size", "merged"), [(16, 1, [0, 0, 0]), (5_000, 1, [400, 0, 0]), (5_000, 3_000, [400, 400, 400])]
 )
 def test_where_little_is_gained_rows_travel(
     entries: int, size: int, merged: list[int], monkeypatch: pytest.MonkeyPatch

@@ -13,8 +13,8 @@ from hydrophone.ops.aggregates import PaneKernel, part_table, parts_of, split
 from hydrophone.ops.summaries import Parts
 from hydrophone.spark.low_level import LowLevel
 
-ENTRIES = 65_536
-"""Cells that a task holds: with five parts each 3.7 MB, and room for what a batch sheds."""
+ENTRIES = 1 << 17
+"""Cells that a task holds: with five parts each 7.3 MB, and room for what a batch sheds."""
 KEYS = 4 * ENTRIES
 """Keys that a task knows at most, and those of a batch: beyond it all cells leave, and the task begins anew."""
 TRY = 16
@@ -71,7 +71,7 @@ class TaskCells:
             _skip[self.who] = TRY
             return None
         number = (cells.start - self.panes.offset) // self.panes.pane
-        take = self._merged if self.panes.plain else self._numbered
+        take = self.table.add if self.panes.plain else self._numbered
         shed = self._events(*take(cells.slot, number, parts_of(cells)))
         self._rows += rows
         self._left += len(shed)
@@ -92,11 +92,8 @@ class TaskCells:
     def _events(self, slot: Ints, number: Ints, parts: Parts) -> Events:
         return Events(slot, number * self.panes.pane + self.panes.offset, None, part_table(parts))
 
-    def _merged(self, slot: Ints, number: Ints, parts: Parts) -> tuple[Ints, Ints, Parts]:
-        return self.table.add(slot, number, parts)
-
     def _numbered(self, slot: Ints, number: Ints, parts: Parts) -> tuple[Ints, Ints, Parts]:
-        """As `_merged`, for states that only NumPy can merge: the table holds their numbers, of two that meet the least and the largest."""
+        """For states that only NumPy can merge: the table holds their numbers, of two that meet the least and the largest."""
         states = [np.concatenate([s, p]) for s, p in zip(self._states, parts, strict=True)]
         came = np.arange(len(self._states[0]), len(states[0]))
         slot, number, (first, last) = self.table.add(slot, number, [came, came])
