@@ -40,14 +40,14 @@ def packets(pairs: int, batch: int, batches: int) -> pa.Table:
     return table if batch < batches else table.slice(int(np.argmax(moved)), 1)
 
 
-def start(spark: SparkSession, home: Path, combine: bool) -> Way:
+def start(spark: SparkSession, home: Path, combine: bool, row_group: int) -> Way:
     """Start the query."""
     sent = hp.read.parquet(str(home / "in"), key=("src", "dst"), time="ts", progress=hp.delayed("1s"))
     query = sent.tumble("10s").agg(n=hp.count(), bytes=hp.sum("length"), longest=hp.max("length"))
     to, late = hp.write.parquet(str(home / "out")), hp.late.side(str(home / "late"))
     checkpoint, shards = str(home / "checkpoint"), os.cpu_count() or 1
     running = query.start(spark, to=to, late=late, checkpoint=checkpoint, shards=shards, combine=combine)
-    return Way(home, running.query)
+    return Way(home, running.query, row_group)
 
 
 def answer(home: Path, batches: int) -> Answer:
@@ -58,24 +58,31 @@ def answer(home: Path, batches: int) -> Answer:
     return len(found), *sums, len(late)
 
 
-def measured(spark: SparkSession, pairs: int, batches: int) -> Found:
+def measured(spark: SparkSession, pairs: int, row_group: int, batches: int) -> Found:
     """Both ways in turn."""
     starts: dict[str, Callable[[Path], Way]] = {
-        "ours": lambda home: start(spark, home, True),
-        "rows travel": lambda home: start(spark, home, False),
+        "ours": lambda home: start(spark, home, True, row_group),
+        "rows travel": lambda home: start(spark, home, False, row_group),
     }
     return in_turn(starts, lambda b: packets(pairs, b, batches), batches, lambda home: answer(home, batches))
 
 
 def cases(quick: bool) -> Iterator[Turns]:
-    """Few pairs, where merging pays, up to so many that it does not and is left out."""
+    """Few pairs, where merging pays, up to so many that it does not and is left out.
+
+    A file is one batch for its task; with small row groups it is several, which only the task's table brings together.
+    """
     from hydrophone.spark.session import session
 
     spark = session("hydrophone-bench", conf=CONF)
-    for pairs in (1_000, 1_000_000) if quick else (1_000, 30_000, 300_000, 1_000_000):
-        once = cache(partial(measured, spark, pairs, 8 if quick else 11))
+    small = PACKETS // 10
+    few = [(1_000, PACKETS), (30_000, small), (1_000_000, PACKETS)]
+    more = [(30_000, PACKETS), (100_000, small), (300_000, PACKETS)]
+    for pairs, row_group in few if quick else sorted(few + more):
+        once = cache(partial(measured, spark, pairs, row_group, 8 if quick else 11))
         for which, what in enumerate(("by the clock", "of processors")):
-            yield Turns(f"{what}, {pairs} pairs, micro-batches of {PACKETS} packets", partial(_taken, once, which))
+            name = f"{what}, {pairs} pairs, micro-batches of {PACKETS} packets in row groups of {row_group}"
+            yield Turns(name, partial(_taken, once, which))
 
 
 def _taken(once: Callable[[], Found], which: int) -> dict[str, tuple[list[float], Answer]]:

@@ -64,14 +64,15 @@ def table(rows: int, keys: int, batch: int, batches: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Way:
-    """One of the queries, running over a folder of its own."""
+    """One of the queries, running over a folder of its own, whose files have row groups of at most so many rows."""
 
     home: Path
     query: StreamingQuery
+    row_group: int = 1 << 20
 
     def take(self, rows: pa.Table, batch: int) -> tuple[float, float]:
         """Let a file arrive and wait for its micro-batch: seconds by Spark's clock, and of processors."""
-        draft = drafted(self.home / "in", rows, batch)
+        draft = drafted(self.home / "in", rows, batch, self.row_group)
         settle(1000)
         busy = processor_seconds()
         draft.rename(draft.with_name(f"part-{batch:03d}.parquet"))
@@ -81,11 +82,11 @@ class Way:
         return found[0] / 1000, busy
 
 
-def drafted(folder: Path, rows: pa.Table, number: int) -> Path:
+def drafted(folder: Path, rows: pa.Table, number: int, row_group: int = 1 << 20) -> Path:
     """A file that Spark does not see until it is renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f"_part-{number:03d}"
-    pq.write_table(rows, draft)
+    pq.write_table(rows, draft, row_group_size=row_group)
     return draft
 
 
