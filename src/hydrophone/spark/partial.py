@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST = 4_096
-"""The first rows of a task travel as they are: with so few there is nothing to be gained."""
+"""Rows of a task below which they travel as they are: with so few there is nothing to be gained."""
 WORTH = 0.25
 """The share of rows that may leave as cells for merging to be worth its time."""
 
