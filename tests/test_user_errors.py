@@ -187,7 +187,7 @@ def test_an_aggregate_that_tasks_merge_before_the_exchange() -> None:
     assert isinstance(partial, Partial)
     table = pa.concat_tables([pa.table({"k": ["a"] * 8, "t": np.arange(8) * 10, "v": [1.0, LOUD] * 4})] * LEAST)
     with pytest.raises(DataError) as caught:
-        partial.merged(table, 1)
+        partial.begun(1).add(table)
     told(caught.value, "tumble", "aggregate: add")
     stage = stages(rows().tumble(40).agg(n=own(merge=merge)).node)[0]
     pipeline = Pipeline([stage.root])
