@@ -88,8 +88,9 @@ class Lake:
     rows: int
 
 
-def make_lake(root: Path, sensors: int, seconds: int, *, files: int = 8, seed: int = 7) -> Lake:
+def make_lake(root: str | Path, sensors: int, seconds: int, *, files: int = 8, seed: int = 7) -> Lake:
     """Readings at about 10 Hz, written twice: in time order, and in the order in which they would have arrived."""
+    root = Path(root)
     rng = np.random.default_rng(seed)
     beats = seconds * 10
     faulty = frozenset(rng.choice(sensors, max(2, sensors // 250), replace=False).tolist())
