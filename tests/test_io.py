@@ -208,6 +208,88 @@ def test_integers_are_nanoseconds_and_stay_integers(tmp_path: Path) -> None:
     assert hp.read.csv(csv(tmp_path, "ts,v\n7,1\n"), time="ts").to_arrow()["ts"].to_pylist() == [7]
 
 
+@pytest.mark.parametrize(
+    ("unit", "cell", "nanoseconds"),
+    [
+        ("s", "1714521600", 1714521600_000000000),
+        ("ms", "1714521600123", 1714521600123_000000),
+        ("us", "-9007199254740993", -9007199254740993_000),  # one more than floats can count
+        ("ns", "9007199254740993", 9007199254740993),
+        ("s", "0.1", 100_000_000),
+        ("s", "-0.25", -250_000_000),
+        ("s", "1714521600.5", 1714521600_500000000),
+        ("ms", "0.0000015", 2),
+        ("ns", "3.0", 3),
+    ],
+)
+def test_times_that_are_numbers_count_a_unit(tmp_path: Path, unit: Any, cell: str, nanoseconds: int) -> None:
+    found = hp.read.csv(csv(tmp_path, f"t,v\n{cell},1\n"), time="t", time_unit=unit).to_arrow()
+    assert found["t"].type == pa.int64() and found["t"].to_pylist() == [nanoseconds]
+
+
+def test_ends_marks_and_missing_times_have_the_unit_too(tmp_path: Path) -> None:
+    file = csv(tmp_path, "t,e,m,v\n0,1.5,,1\n2,2.5,0.5,2\n")
+    promise = hp.punctuated("m")
+    rows = hp.read.csv(file, time="t", end="e", time_unit="s", progress=promise)
+    assert rows.to_arrow().to_pydict()["e"] == [1_500_000_000, 2_500_000_000]
+    assert rows.node.layout.schema.field("m").type == pa.int64()  # type: ignore[attr-defined]
+    with pytest.raises(hp.DataError, match="1 row"):
+        hp.read.csv(csv(tmp_path, "t,v\n1,1\n,2\n", "hole.csv"), time="t", time_unit="s").to_arrow()
+
+
+def test_numbers_that_are_no_times_are_told(tmp_path: Path) -> None:
+    seconds = csv(tmp_path, "t,v\n0.0,1\n0.1,2\n")
+    with pytest.raises(hp.SignalTypeError, match=r"column 't' is double[\s\S]*time_unit=\"s\""):
+        hp.read.csv(seconds, time="t")
+    with pytest.raises(hp.ParameterError, match="time_unit must be one of s, ms, us, ns, got 'min'"):
+        hp.read.csv(seconds, time="t", time_unit="min")  # type: ignore[arg-type]
+    with pytest.raises(hp.ParameterError, match="time_format is for times that are text"):
+        hp.read.csv(seconds, time="t", time_unit="s", time_format="%H")
+    with pytest.raises(hp.SignalTypeError, match="for times that are numbers, and column 't' is timestamp"):
+        hp.read.csv(csv(tmp_path, "t,v\n2024-01-01 10:00:00,1\n", "iso.csv"), time="t", time_unit="s")
+    for cell in ("1714521600123", "nan", "-inf"):
+        file = csv(tmp_path, f"t,v\n1.0,1\n{cell},2\n", "far.csv")
+        with pytest.raises(hp.DataError, match=r"far.csv: column 't': .* s is no instant"):
+            hp.read.csv(file, time="t", time_unit="s").to_arrow()
+
+
+def test_one_file_read_in_two_ways_is_two_sources(tmp_path: Path) -> None:
+    file = csv(tmp_path, "t,v\n1,x\n2,NA\n")
+    ways: list[dict[str, Any]] = [{"time_unit": "s"}, {"time_unit": "ms"}, {"null_values": ("NA",)}]
+    first, second, third = (hp.read.csv(file, time="t", **way) for way in ways)
+    found = first.union(second, third).to_arrow()
+    times = [1, 2, 1_000_000, 2_000_000, 1_000_000_000, 2_000_000_000]
+    assert sorted(found["t"].to_pylist()) == times and found["v"].null_count == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["2024-01-01T00:00:00Z", "2024-01-01T00:00:01"], r"row 3, column 't': .*\s.*\s.*zone \(such as Z\) in all"),
+        (
+            ["2024-01-01T00:00:00", "2024-01-01T00:00:01+01:00"],
+            r"row 3, column 't': .*\s.*\s.*in all its rows or in none",
+        ),
+        (["01.05.2024 10:00:00", "01.05.2024 10:00:01"], r"row 2, column 't': .*\s.*\s.*time_format="),
+    ],
+)
+def test_text_that_is_no_time_is_told_with_its_row(tmp_path: Path, cells: list[str], message: str) -> None:
+    with pytest.raises(hp.DataError, match=message):
+        hp.read.csv(csv(tmp_path, "t,v\n" + "".join(f"{c},1\n" for c in cells)), time="t")
+
+
+def test_fractions_of_seconds_in_another_format_are_refused(tmp_path: Path) -> None:
+    file = csv(tmp_path, "t,v\n01.05.2024 10:00:00.5,1\n")
+    with pytest.raises(hp.ParameterError, match=r"fractions of a second \(%f\) are read in ISO 8601 only"):
+        hp.read.csv(file, time="t", time_format="%d.%m.%Y %H:%M:%S.%f")
+
+
+@pytest.mark.parametrize("read", [hp.read.csv, hp.read.parquet, hp.read.segments])
+def test_a_list_of_paths_is_refused_with_a_way_out(read: Any) -> None:
+    with pytest.raises(hp.ParameterError, match=r"read\.\w+: path must be one .*got \['a', 'b'\][\s\S]*union"):
+        read(["a", "b"], time="t")
+
+
 def test_csv_files_are_read_by_column_name_also_compressed(tmp_path: Path) -> None:
     csv(tmp_path, "ts,key,v\n1,a,1.5\n")
     (tmp_path / "more.csv.gz").write_bytes(gzip.compress(b"v,key,ts\n2.5,b,2\n"))

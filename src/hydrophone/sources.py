@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -120,6 +121,7 @@ def read_csv(
     delimiter: str = ",",
     null_values: Sequence[str] = ("",),
     time_format: str | None = None,
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None,
 ) -> Stream:
     r"""Rows of CSV files as a stream of events; see `from_arrow`.
 
@@ -129,7 +131,8 @@ def read_csv(
         A file, a folder (every ``*.csv`` under it, also compressed: ``.gz``, ``.bz2``, ``.zst``) or a pattern such as
         ``"2024-*/readings.csv"``. Every file starts with a header.
     key, time, end, sequence, progress :
-        As in `from_arrow`. Times are ISO 8601, with a zone in all rows or in none, or integers in nanoseconds.
+        As in `from_arrow`. Times are ISO 8601, with a zone in all rows or in none, or numbers: integers in nanoseconds
+        unless `time_unit` says otherwise.
     types : mapping, optional
         Types of columns by Arrow's names: ``{"sensor": "string", "value": "float64"}``. Other columns get the type that
         the beginning of the first file suggests, so a sensor ``007`` would be the number 7.
@@ -139,6 +142,10 @@ def read_csv(
         Cells that hold no value. ``nan`` is a number and not among them unless stated.
     time_format : str, optional
         How timestamps are written if not in ISO 8601, as for ``strptime`` (without fractions of a second).
+    time_unit : "s", "ms", "us" or "ns", optional
+        What the numbers in the columns `time` and `end` count, and those of marks, from any origin such as 1970. They become
+        integers in nanoseconds: exactly where they are integers, and to the nearest one where they are floats, which tell
+        instants of today in seconds to some 240 ns.
 
     Raises
     ------
@@ -154,13 +161,17 @@ def read_csv(
     >>> readings = hp.read.csv(file, key="sensor", time="ts", types={"value": "float64"})
     >>> readings.signal("value").sample("1s", fill=hp.linear()).to_arrow()["value"].to_pylist()
     [1.0, 2.0, 3.0]
+    >>> _ = file.write_text("time [s],value\n0.0,1.0\n0.5,3.0\n")
+    >>> hp.read.csv(file, time="time [s]", time_unit="s").to_arrow()["time [s]"].to_pylist()
+    [0, 500000000]
     """
+    marks = progress.column if progress is not None else None
     data = CsvData(
-        str(path),
+        _path(path, "read.csv"),
         _names(key),
-        (time, *([end] if end else [])),
+        tuple(filter(None, (time, end, marks))),
         tuple((name, _type(name, kind)) for name, kind in (types or {}).items()),
-        Dialect(delimiter, tuple(null_values), time_format),
+        Dialect(delimiter, tuple(null_values), time_format, time_unit),
     )
     return stream(data, key=key, time=time, end=end, sequence=sequence, progress=progress)
 
@@ -181,7 +192,9 @@ def read_parquet(
     pattern such as ``"lake/day=2024-*/*.parquet"``. The columns are those of all files that are there now; rows of a file that
     lacks one have nulls in it.
     """
-    return stream(ParquetData(str(path)), key=key, time=time, end=end, sequence=sequence, progress=progress)
+    return stream(
+        ParquetData(_path(path, "read.parquet")), key=key, time=time, end=end, sequence=sequence, progress=progress
+    )
 
 
 @located
@@ -264,7 +277,9 @@ def read_segments(
     most = None if longest is None else duration(longest)
     if most is not None and most < 1:
         raise ParameterError(f"read.segments: longest must be more than 0, got {longest!r}")
-    return _segments(ParquetData(str(path)), _names(key), time, samples, period, offset, most, progress)
+    return _segments(
+        ParquetData(_path(path, "read.segments")), _names(key), time, samples, period, offset, most, progress
+    )
 
 
 def _segments(
@@ -319,6 +334,15 @@ def _from_pandas(frame: pd.DataFrame, wanted: list[str]) -> pa.Table:
         # Arrow's errors name what is wrong first, and the column after it.
         text = "; ".join(str(part) for part in error.args)
         raise ParameterError(f"from_pandas: Arrow cannot hold this frame: {text}") from error
+
+
+def _path(path: object, what: str) -> str:
+    if isinstance(path, str | PathLike):
+        return os.fspath(path)
+    raise ParameterError(
+        f"{what}: path must be one file, folder or pattern, got {path!r}",
+        hint='take a folder or a pattern for several files ("2024-*/*"), or read each and put them together: a.union(b)',
+    )
 
 
 def _kind(given: object) -> str:
