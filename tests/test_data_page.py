@@ -8,6 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -32,6 +33,19 @@ def test_every_line_names_tests_that_exist() -> None:
         assert named, f"no test: {line}"
         for name in named:
             assert f"def {name}(" in tests, f"{name} is no test"
+
+
+def test_nan_of_pandas_is_a_missing_value() -> None:
+    frame = pd.DataFrame({"k": [0, 0, 0], "t": [0, 10, 20], "v": [1.0, np.nan, 3.0]})
+    stream = hp.from_pandas(frame, key="k", time="t")
+    assert stream.signal("v").sample(10).to_arrow()["t"].to_pylist() == [0, 20]
+    assert stream.tumble(100).agg(n=hp.count("v"), v=hp.mean("v")).to_arrow()["v"].to_pylist() == [2.0]
+    assert rows(k=[0], t=[10], v=[1.0]).lookup(frame[["t", "v"]].rename(columns={"v": "w"}), on="t").to_arrow()[
+        "w"
+    ].to_pylist() == [None]
+    table = pa.table({name: frame[name].to_numpy() for name in frame})
+    kept = hp.from_arrow(table, key="k", time="t").signal("v").sample(10).to_arrow()["value"].to_numpy()
+    assert np.isnan(kept).tolist() == [False, True, False]
 
 
 def test_nan_spreads_as_far_as_memory() -> None:

@@ -75,7 +75,19 @@ def from_pandas(
     sequence: str | None = None,
     progress: Policy | None = None,
 ) -> Stream:
-    """Rows of a pandas DataFrame as a stream of events; see `from_arrow`."""
+    """Rows of a pandas DataFrame as a stream of events; see `from_arrow`.
+
+    NaN and NaT stand for missing values in pandas, and become nulls: in a signal no reading, and for aggregates no value. Where NaN
+    is a value of yours, make an Arrow table that keeps it: ``pa.table({"value": frame["value"].to_numpy(), ...})``.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"ts": [0, 10, 20], "value": [1.0, float("nan"), 3.0]})
+    >>> hp.from_pandas(frame, time="ts").signal("value").sample(10, fill=hp.linear()).to_arrow()["value"].to_pylist()
+    [1.0, 2.0, 3.0]
+    """
     if not hasattr(frame, "reset_index"):
         raise ParameterError(f"from_pandas: needs a DataFrame of pandas, got {_kind(frame)}")
     table = _from_pandas(frame, [*_names(key), time, *filter(None, [end, sequence])])
