@@ -509,6 +509,17 @@ def test_a_checkpoint_on_this_machine_is_written_without_other_programs(spark: S
 # --- what is refused ----------------------------------------------------------------------------------------------------------
 
 
+def test_a_trigger_is_a_duration_or_available(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"t": [0], "v": [1.0]}), tmp_path / "a.parquet")
+    source = hp.read.parquet(tmp_path, time="t", progress=hp.ordered())
+    for wrong in ("once", "-1s", 0.5j):
+        with pytest.raises(
+            hp.ParameterError, match=r"trigger must be .*got .*\s.*\s.*\"available\" takes what is there"
+        ):
+            source.start(spark, to=hp.write.memory(), checkpoint=str(tmp_path / "c"), trigger=wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "c").exists()
+
+
 def test_refuses_what_would_never_end(spark: SparkSession, tmp_path: Path) -> None:
     arrive(tmp_path / "in", [readings(0)])
     to, checkpoint = hp.write.memory(), str(tmp_path / "c")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hydrophone import write
 from hydrophone.engine import emit, late, local
 from hydrophone.engine.watch import UNMARKED_LIMIT
-from hydrophone.errors import ParameterError, UnsupportedError, located
+from hydrophone.errors import ParameterError, SignalTypeError, UnsupportedError, located
 from hydrophone.io import csv, parquet
 from hydrophone.plan.explain import explain
 from hydrophone.plan.node import Node, build
@@ -46,6 +46,8 @@ class Query:
 
     def _then(self, kind: type[Node], /, *others: Query, **parameters: Any) -> Any:
         """The handle of an operator over this query (and others): the handle that its type asks for."""
+        for other in others:
+            check_query(other, kind.name())
         return handle(build(kind(inputs=(self.node, *(o.node for o in others)), **parameters)))
 
     def __repr__(self) -> str:
@@ -56,6 +58,8 @@ class Query:
         def __getattr__(self, name: str) -> Any:
             """A method that only another handle has: say how to get there."""
             me = type(self).__name__
+            if name in _INSTEAD and me in ("Stream", "Signal"):
+                raise AttributeError(f"a {me} has no {name!r}: {_INSTEAD[name]}")
             for other in _HANDLES.values():
                 way = _WAYS.get((me, other.__name__))
                 if way and not name.startswith("_") and hasattr(other, name):
@@ -288,6 +292,29 @@ _WAYS = {
     ("Windowed", "Stream"): "overlap_add().events()",
 }
 """From one handle to another, for errors."""
+_INSTEAD = {
+    "filter": 'to keep some events write where(hp.col("x") > 1); filters of signals come after signal(column).sample(period)',
+    "agg": 'say over what first, tumble("1s").agg(n=hp.count()); also sliding, session, snapshot, last_n, count_window',
+    "groupby": 'write key_by(columns), then windows of time: key_by("site").tumble("1s").agg(n=hp.count())',
+    "group_by": 'write key_by(columns), then windows of time: key_by("site").tumble("1s").agg(n=hp.count())',
+    "assign": 'write with_columns(y=hp.col("x") * 2)',
+}
+"""What streams call that other libraries call so, for errors."""
+
+
+def check_query(other: object, what: str) -> None:
+    """Refuse what is no query where an operator takes one."""
+    if isinstance(other, Query):
+        return
+    name = f"{type(other).__module__.partition('.')[0]}.{type(other).__name__}".removeprefix("builtins.")
+    table = hasattr(other, "columns") or hasattr(other, "column_names")
+    raise SignalTypeError(
+        f"{what}: expected a stream or signal of Hydrophone's, got {name}",
+        hint="make it one: hp.from_pandas(frame, key=..., time=...), hp.from_arrow or the like; "
+        "for a table without times there is lookup(table, on=...)"
+        if table
+        else None,
+    )
 
 
 def handle(node: Node) -> Query:

@@ -120,7 +120,8 @@ class Rollings(Query):
         """An aggregate of windows by its name; ``rms(...)`` and its kin are short for it.
 
         Channels are aggregated each by itself. ``missing="drop"`` gives nothing where a sample is missing, ``"skip"`` aggregates
-        those that are there, and with ``"zero"`` a hole counts as zeros, as in `window`.
+        those that are there, and with ``"zero"`` a hole counts as zeros, as in `window`. `at` says whether a result lies at the
+        ``"end"`` of its window, the instant of its last sample, or at the ``"start"``.
         """
         span = self._samples(size, "size", kind)  # type: ignore[attr-defined]
         step = span if hop is None else self._samples(hop, "hop", kind)  # type: ignore[attr-defined]
@@ -129,42 +130,62 @@ class Rollings(Query):
             return cut.statistic(kind, at=at)
         return self._then(Rolling, kind=kind, size=span, hop=step, at=at, missing=missing)
 
-    def sum(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Sum of the last `size` samples."""
-        return self.rolling("sum", size, hop=hop, **how)
+    def sum(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Sum of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("sum", size, hop=hop, missing=missing, at=at)
 
-    def mean(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Mean of the last `size` samples."""
-        return self.rolling("mean", size, hop=hop, **how)
+    def mean(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Mean of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("mean", size, hop=hop, missing=missing, at=at)
 
-    def min(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Smallest of the last `size` samples."""
-        return self.rolling("min", size, hop=hop, **how)
+    def min(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Smallest of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("min", size, hop=hop, missing=missing, at=at)
 
-    def max(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Largest of the last `size` samples."""
-        return self.rolling("max", size, hop=hop, **how)
+    def max(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Largest of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("max", size, hop=hop, missing=missing, at=at)
 
-    def energy(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Sum of the squared magnitudes of the last `size` samples."""
-        return self.rolling("energy", size, hop=hop, **how)
+    def energy(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Sum of the squared magnitudes of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("energy", size, hop=hop, missing=missing, at=at)
 
-    def power(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Mean of the squared magnitudes of the last `size` samples."""
-        return self.rolling("power", size, hop=hop, **how)
+    def power(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Mean of the squared magnitudes of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("power", size, hop=hop, missing=missing, at=at)
 
-    def rms(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Root of the mean square of the last `size` samples."""
-        return self.rolling("rms", size, hop=hop, **how)
+    def rms(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Root of the mean square of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("rms", size, hop=hop, missing=missing, at=at)
 
-    def std(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Standard deviation of the last `size` samples (of the population, as ``numpy.std``)."""
-        return self.rolling("std", size, hop=hop, **how)
+    def std(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Standard deviation of the last `size` samples (of the population, as ``numpy.std``). Options as in `rolling`."""
+        return self.rolling("std", size, hop=hop, missing=missing, at=at)
 
-    def kurtosis(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Excess kurtosis of the last `size` samples, as ``scipy.stats.kurtosis``."""
-        return self.rolling("kurtosis", size, hop=hop, **how)
+    def kurtosis(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Excess kurtosis of the last `size` samples, as ``scipy.stats.kurtosis``. Options as in `rolling`."""
+        return self.rolling("kurtosis", size, hop=hop, missing=missing, at=at)
 
-    def crest(self, size: int | str, *, hop: int | str | None = None, **how: str) -> UniformSignal:
-        """Largest magnitude over the root mean square of the last `size` samples."""
-        return self.rolling("crest", size, hop=hop, **how)
+    def crest(
+        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+    ) -> UniformSignal:
+        """Largest magnitude over the root mean square of the last `size` samples. Options as in `rolling`."""
+        return self.rolling("crest", size, hop=hop, missing=missing, at=at)

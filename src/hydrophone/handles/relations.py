@@ -9,7 +9,7 @@ import narwhals as nw
 
 from hydrophone.errors import ParameterError, located
 from hydrophone.expr import col
-from hydrophone.handles.query import Query
+from hydrophone.handles.query import Query, check_query
 from hydrophone.ops.asof import AsofJoin
 from hydrophone.ops.choose import Reservoir, Sort, TopK
 from hydrophone.ops.consecutive import Pairs, Pattern
@@ -53,7 +53,7 @@ class Relations(Query):
         each side finds its rows: ``"hash"``, ``"sorted"`` or ``"list"``, or one for each side. `limit` (``"256MB"``) is what each
         side keeps in memory; beyond it older rows go to disk, or with ``overflow="shed"`` the oldest are forgotten and counted.
         """
-        left, right = _keyed(self, other, on)
+        left, right = _keyed(self, other, on, Join.name())
         return left._then(Join, right, how=how, area=area, limit=size_in_bytes(limit), overflow=overflow)
 
     def band_join(
@@ -73,7 +73,7 @@ class Relations(Query):
         ``"both"`` it has that of the left event, and results progress on both times: see `tumble`.
         `limit` and `overflow` as in `join`.
         """
-        left, right = _keyed(self, other, on)
+        left, right = _keyed(self, other, on, BandJoin.name())
         band = {"before": duration(before), "after": duration(after), "by": by}
         return left._then(BandJoin, right, **band, limit=size_in_bytes(limit), overflow=overflow)
 
@@ -84,22 +84,22 @@ class Relations(Query):
 
         `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance.
         """
-        left, right = _keyed(self, other, on)
+        left, right = _keyed(self, other, on, AsofJoin.name())
         return left._then(AsofJoin, right, direction=direction, tolerance=_optional(tolerance))
 
     def semi_join(self, other: Stream, *, on: On = None) -> Stream:
         """Events that overlap at least one event of the other stream, whole and once."""
-        left, right = _keyed(self, other, on)
+        left, right = _keyed(self, other, on, SemiJoin.name())
         return left._then(SemiJoin, right)
 
     def anti_join(self, other: Stream, *, on: On = None) -> Stream:
         """Events that overlap no event of the other stream, whole."""
-        left, right = _keyed(self, other, on)
+        left, right = _keyed(self, other, on, AntiJoin.name())
         return left._then(AntiJoin, right)
 
     def without(self, other: Stream, *, on: On = None) -> Stream:
         """The parts of lifetimes in which no event of the other stream is alive."""
-        left, right = _keyed(self, other, on)
+        left, right = _keyed(self, other, on, Without.name())
         return left._then(Without, right)
 
     def difference(self, other: Stream) -> Stream:
@@ -132,11 +132,13 @@ def union(*streams: Stream) -> Stream:
     """All events of several streams with the same key and columns; progress is that of the slowest."""
     if not streams:
         raise ParameterError("union: needs at least one stream", hint="hp.union(a, b)")
+    check_query(streams[0], "union")
     return streams[0].union(*streams[1:])
 
 
-def _keyed(left: Any, right: Any, on: On) -> tuple[Any, Any]:
+def _keyed(left: Any, right: Any, on: On, what: str) -> tuple[Any, Any]:
     """Both sides by the columns that must be equal, under their names on the left."""
+    check_query(right, what)
     if on is None:
         return left, right
     pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}

@@ -32,7 +32,7 @@ class Tables(Query):
         self,
         table: Any,
         *,
-        on: str | Sequence[str] | Mapping[str, str],
+        on: str | Sequence[str] | Mapping[str, str] | None = None,
         how: str = "inner",
         columns: Sequence[str] | None = None,
         since: str | None = None,
@@ -44,7 +44,7 @@ class Tables(Query):
         ----------
         table : Arrow table, pandas or Polars or Spark DataFrame, or path of Parquet files
             Read now, once; it travels with the query.
-        on : columns that must be equal, or ``{"ours": "theirs"}``
+        on : columns that must be equal, or ``{"ours": "theirs"}``; by default the key
         how : "inner" leaves out events that find no row, "left" gives them nulls
         columns : those of the table that are added; by default all
         since, until : columns of the table that say from when to when a row holds
@@ -58,12 +58,24 @@ class Tables(Query):
         >>> readings.lookup(gains, on="sensor", since="from").to_pandas()["gain"].tolist()
         [2.0, 3.0]
         """
+        key: list[str] = self.node.type.key.names
+        if on is None and not key:
+            raise ParameterError(
+                "lookup: needs on=, the columns that must be equal: this stream has no key",
+                hint='lookup(table, on="sensor")',
+            )
+        on = key if on is None else on
         rows = _arrow(table)
         rows = rows.cast(pa.schema([f.with_type(plain(f.type)) for f in rows.schema]))
         pairs = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {c: c for c in on}
         named = {*pairs.values(), *(columns or ()), *filter(None, (since, until))}
         for name in sorted(named - set(rows.column_names)):
-            raise ParameterError(f"lookup: the table has no column {name!r}; it has: {', '.join(rows.column_names)}")
+            raise ParameterError(
+                f"lookup: the table has no column {name!r}; it has: {', '.join(rows.column_names)}",
+                hint='columns that are called otherwise there: on={"ours": "theirs"}'
+                if name in pairs.values()
+                else None,
+            )
         kept = [n for n in rows.column_names if n not in (since, until) and (columns is None or n in columns)]
         theirs = list(pairs.values())
         held = rows.select(theirs + [n for n in kept if n not in theirs])

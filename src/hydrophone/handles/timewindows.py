@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.handles.query import Query, handle
 from hydrophone.ops.aggregates import Tumble, check_span
 from hydrophone.ops.consecutive import LastN
@@ -148,20 +148,39 @@ class Grouped:
     kind: type[Node]
     parameters: dict[str, Any]
 
-    def agg(self, **aggregates: Aggregate) -> Stream:
-        """Compute aggregates per key and window: ``agg(n=hp.count(), level=hp.mean("value"))``."""
+    @located
+    def agg(self, *unnamed: Any, **aggregates: Aggregate) -> Stream:
+        """Compute aggregates per key and window, each under a name: ``agg(n=hp.count(), level=hp.mean("value"))``."""
+        if unnamed:
+            raise ParameterError(
+                f"{self.kind.name()}: agg: every aggregate needs a name, which becomes its column",
+                hint='agg(n=hp.count(), level=hp.mean("value"))',
+            )
         return self.stream._then(self.kind, **self.parameters, aggregates=tuple(aggregates.items()))
+
+    if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Windows without aggregates are no query yet: say so."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"{self.kind.name()} has no {name!r} before agg says what to compute: agg(n=hp.count()).{name}(...)"
+                if hasattr(Query, name)
+                else f"{self.kind.name()} has no {name!r}; it has agg: agg(n=hp.count())"
+            )
 
 
 class Snapshots(Grouped):
     """What is alive at each instant, waiting for `agg`."""
 
-    def agg(self, **aggregates: Aggregate) -> Stream:
+    @located
+    def agg(self, *unnamed: Any, **aggregates: Aggregate) -> Stream:
         """Compute aggregates over what is alive: a signal if all of them are numbers, else a stream.
 
         An instant at which one of the numbers is null is no part of the signal.
         """
-        found = super().agg(**aggregates)
+        found = super().agg(*unnamed, **aggregates)
         if all(pa.types.is_integer(f.type) or pa.types.is_floating(f.type) for f in found.node.type.columns):
             return found._then(ToSignal, value=tuple(aggregates))
         return found

@@ -181,6 +181,7 @@ def start(
     """Start a query; `hydrophone.handles.Query.start` has the documentation."""
     check_session(spark, "start")
     _check(root, to, shape)
+    pace = _trigger(trigger)
     if isinstance(to, Memory) and is_remote(spark):
         raise UnsupportedError(
             "start: through Spark Connect results cannot stay in this process, because the server writes them",
@@ -216,7 +217,7 @@ def start(
             .queryName(name or f"hydrophone {os.path.basename(checkpoint.rstrip('/'))} {note['id'][:8]}")
             .outputMode("append")
             .option("checkpointLocation", checkpoint)
-            .trigger(**_trigger(trigger))
+            .trigger(**pace)
             .start()
         )
     return RunningQuery(running, late_path)
@@ -411,7 +412,16 @@ def _trigger(trigger: str | None) -> dict[str, Any]:
         return {"processingTime": "0 seconds"}
     if trigger == "available":
         return {"availableNow": True}
-    return {"processingTime": f"{duration(trigger) // 1_000_000} milliseconds"}
+    try:
+        pause = duration(trigger)
+    except (ParameterError, TypeError):
+        pause = -1
+    if pause < 0:
+        raise ParameterError(
+            f"start: trigger must be a duration such as '10s' or 'available', got {trigger!r}",
+            hint='"available" takes what is there and stops; without a trigger the stream runs as often as it can',
+        ) from None
+    return {"processingTime": f"{pause // 1_000_000} milliseconds"}
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
