@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
+import pyarrow.parquet as pq
 import pytest
 from tests.spark.test_streaming import arrive
 
@@ -223,3 +224,17 @@ def test_a_stream_does_not_replace_the_results_of_another(spark: SparkSession, t
         source.start(spark, checkpoint=str(tmp_path / "c2"), **options)
     assert sorted(p.name for p in (tmp_path / "out" / "batch=0").iterdir()) == before
     source.start(spark, checkpoint=str(tmp_path / "c1"), **options).wait()
+
+
+def test_units_of_written_times_are_those_of_the_writer(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(lake(tmp_path, files=1, clock="ntz"))
+    query = hp.read.parquet(path, key="k", time="t", progress=hp.ordered()).where(hp.col("v") > 0)
+    query.save(hp.write.parquet(str(tmp_path / "here")))
+    query.save(hp.write.parquet(str(tmp_path / "there")), spark)
+    to = hp.write.parquet(str(tmp_path / "live"))
+    query.start(spark, to=to, checkpoint=str(tmp_path / "c"), shards=1, trigger="available").wait()
+    here, there, live = (pq.read_table(tmp_path / name) for name in ("here", "there", "live"))
+    assert here["t"].type == pa.timestamp("ns")
+    assert there["t"].type == live["t"].type == pa.timestamp("us")
+    assert set(live.column_names) == {*here.column_names, "batch"} and here.column_names == there.column_names
+    assert len(here) == len(there) == len(live) > 100
