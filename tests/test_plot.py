@@ -219,6 +219,40 @@ def test_windows_that_are_missing_are_blank_and_a_loud_one_is_not_lost() -> None
     assert image.max() == pytest.approx(80, abs=1)
 
 
+def test_power_is_drawn_in_decibels_unless_said_otherwise() -> None:
+    tone = signal(("a", 0, 3 * np.sin(2 * np.pi * 125 * np.arange(20_000) / 1000)))
+    power = tone.spectrogram(64, hop=32)
+    whole = np.stack(power.to_pandas()["values"])
+
+    def drawn(query: Any, **options: Any) -> tuple[Any, str]:
+        axes = query.plot(**options)
+        return axes.collections[0], axes.collections[0].colorbar.ax.get_ylabel()
+
+    mesh, label = drawn(power)
+    assert label == "power (dB)" and mesh.get_array().max() == pytest.approx(10 * np.log10(whole.max()))
+    mesh, label = drawn(power, scale="linear", unit="V²/Hz")
+    assert label == "power (V²/Hz)" and mesh.get_array().max() == pytest.approx(whole.max())
+    loudest = 20 * np.log10(np.abs(np.stack(tone.window(64).rfft().magnitude().to_pandas()["values"])).max())
+    mesh, label = drawn(tone.window(64).rfft().magnitude(), unit="V")
+    assert label == "magnitude (dB re 1 V)" and mesh.get_array().max() == pytest.approx(loudest)
+    mesh, label = drawn(tone.window(64).rfft().phase())
+    assert label == "value" and mesh.get_array().min() < 0
+    with pytest.raises(hp.DataError, match="never negative"):
+        tone.window(64).rfft().phase().plot(scale="db")
+
+
+def test_title_unit_and_scale() -> None:
+    query = signal(("a", 0, np.arange(10.0)))
+    axes = query.plot(title="Bearing 7", unit="m/s")
+    assert axes.get_title(loc="left") == "Bearing 7" and axes.get_ylabel() == "value (m/s)"
+    with pytest.raises(hp.ParameterError, match="scale must be 'db' or 'linear', got 'log'"):
+        query.window(4).rfft().plot(scale="log")  # type: ignore[arg-type]
+    with pytest.raises(hp.ParameterError, match="scale is that of the colours of windows"):
+        query.plot(scale="db")
+    with pytest.raises(hp.ParameterError, match="events are drawn without"):
+        query.above(3).plot(unit="m/s")
+
+
 def test_silence_is_drawn() -> None:
     axes = signal(("a", 0, np.zeros(640))).window(64).rfft().plot()
     assert not np.ma.getmaskarray(axes.collections[0].get_array()).any()

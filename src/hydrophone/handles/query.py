@@ -105,11 +105,17 @@ class Query:
         end: Instant | None = None,
         ax: Axes | None = None,
         path: str | PathLike[str] | None = None,
+        scale: Literal["db", "linear"] | None = None,
+        title: str | None = None,
+        unit: str | None = None,
     ) -> Axes:
-        """Run in this process and draw the answer, of one key or a list of them; `path` also writes it: see `hydrophone.plot.plot`."""
+        """Run in this process and draw the answer, of one key or a list of them; `path` also writes it: see `hydrophone.plot.plot`.
+
+        `scale` is that of a spectrogram's colours, ``"db"`` (the default for power) or ``"linear"``; `title` and `unit` are for its labels.
+        """
         from hydrophone.plot import plot
 
-        return plot(self, key=key, start=start, end=end, ax=ax, path=path)
+        return plot(self, key=key, start=start, end=end, ax=ax, path=path, scale=scale, title=title, unit=unit)
 
     def to_spark(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hydrophone.errors import ParameterError
-from hydrophone.plan.types import StreamType, UniformType, WindowedType
+from hydrophone.plan.types import SignalType, StreamType, UniformType, WindowedType
 from hydrophone.plot.axes import canvas
 from hydrophone.plot.choice import Choice, happenings, traces
-from hydrophone.plot.draw import COLOURS, draw_events, draw_over, draw_signal, draw_spectra, legend, title
+from hydrophone.plot.draw import COLOURS, draw_events, draw_over, draw_signal, draw_spectra, legend
+from hydrophone.plot.draw import title as say_title
 from hydrophone.time import Instant
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ def plot(
     end: Instant | None = None,
     ax: Axes | None = None,
     path: str | os.PathLike[str] | None = None,
+    scale: Literal["db", "linear"] | None = None,
+    title: str | None = None,
+    unit: str | None = None,
 ) -> Axes:
     """Run a query in this process and draw its answer.
 
@@ -47,6 +51,13 @@ def plot(
         Where to draw; by default a new figure.
     path : optional
         Also write the figure: ``"x.png"``, or what else Matplotlib writes.
+    scale : "db" or "linear", optional
+        Of the colours of windows. By default complex spectra and one-sided ones that are never negative, such as
+        those of `spectrogram`, are shown in decibels (``10 log10`` of powers, ``20 log10`` of magnitudes), and other arrays as they are.
+    title : str, optional
+        By default the key and the type of what is shown.
+    unit : str, optional
+        Of the values, for the label of their axis or colour bar: ``"m/s"``, ``"V²/Hz"``.
 
     Returns
     -------
@@ -67,14 +78,22 @@ def plot(
     """
     kind = query.node.type
     chosen = Choice(kind, key, start, end)
+    if scale not in (None, "db", "linear"):
+        raise ParameterError(f"plot: scale must be 'db' or 'linear', got {scale!r}")
+    if scale is not None and not isinstance(kind, WindowedType):
+        raise ParameterError(f"plot: scale is that of the colours of windows, and this is {kind.describe()}")
+    if unit is not None and isinstance(kind, StreamType) and not isinstance(kind, SignalType):
+        raise ParameterError(f"plot: unit is that of values, and events are drawn without: this is {kind.describe()}")
     with canvas(ax, path) as axes:
         if isinstance(kind, UniformType):
             draw_signal(axes, chosen, traces(query, chosen, len(COLOURS)))
         elif isinstance(kind, WindowedType):
-            draw_spectra(axes, chosen, kind, query)
+            draw_spectra(axes, chosen, kind, query, scale, unit)
         elif isinstance(kind, StreamType):
             draw_events(axes, chosen, kind, query)
-        title(axes, kind, chosen)
+        if unit is not None and not isinstance(kind, WindowedType):
+            axes.set_ylabel(f"{axes.get_ylabel()} ({unit})")
+        say_title(axes, kind, chosen, title)
     return axes
 
 
@@ -116,5 +135,5 @@ def overlay(
         found = happenings(events, over, Choice(over, key if same else None, start, end))
         draw_over(axes, view, found)
         legend(axes)
-        title(axes, kind, chosen)
+        say_title(axes, kind, chosen)
     return axes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hydrophone.errors import DataError, ParameterError
+from hydrophone.ops.arrays import Magnitude
 from hydrophone.plan.types import DataType, SignalType, StreamType, UniformType, WindowedType
 from hydrophone.plot.axes import View, finish_time, view_of
 from hydrophone.plot.choice import Choice, Happenings, Samples, Spectra, happenings, name, spectra
@@ -25,12 +25,16 @@ _ROWS = 40
 _MAP = "viridis"
 _DECIBELS = 80
 """Range of a spectrogram below its loudest point."""
+_DIM = 2
+"""Percent of a spectrogram that may be darker than its scale shows: a few faint lines should not dim the rest."""
 _FEW = 80
 """Up to so many samples each one gets a dot."""
 
 
-def title(axes: Axes, kind: DataType, chosen: Choice) -> None:
+def title(axes: Axes, kind: DataType, chosen: Choice, given: str | None = None) -> None:
     """Say what is shown, unless something on these axes has."""
+    if given is not None:
+        axes.set_title(given, loc="left", fontsize="medium")
     if axes.get_title(loc="left"):
         return
     keys = chosen.keys
@@ -200,7 +204,9 @@ def draw_over(axes: Axes, view: View, found: dict[tuple[Any, ...], Happenings]) 
 # --- spectra ----------------------------------------------------------------------------------------------------------
 
 
-def draw_spectra(axes: Axes, chosen: Choice, kind: WindowedType, query: Query) -> None:
+def draw_spectra(
+    axes: Axes, chosen: Choice, kind: WindowedType, query: Query, scale: str | None, unit: str | None
+) -> None:
     """A spectrogram: a column per window at the middle of its samples, a row per frequency, colours in decibels."""
     found = spectra(query, kind, chosen)
     (key,) = chosen.order(list(found), 1)
@@ -210,59 +216,83 @@ def draw_spectra(axes: Axes, chosen: Choice, kind: WindowedType, query: Query) -
     zero = int(windows.last[0])
     middle = (windows.last - zero) - (kind.size - 1) * windows.period / 2
     view = view_of(axes, kind, chosen, zero + int(middle[0] - step / 2), zero + int(middle[-1] + step / 2))
-    levels, heights, axis = _levels(kind, windows)
+    heights, axis = _heights(kind, 1e9 / windows.period)
+    levels, colours = _levels(kind, windows, scale, isinstance(query.node, Magnitude))
+    levels = np.fft.fftshift(levels, axes=0) if _is_two_sided(kind) else levels
     image, edges = _image(levels, middle, step, view)
     rows = _fewer(len(heights), max(int(axes.get_window_extent().height), 100))
     image = np.fmax.reduceat(image, rows, axis=0)
     borders = _borders(heights)[np.append(rows, len(heights))]
     top = np.nanmax(image)
-    low = {"vmin": top - _DECIBELS, "vmax": top} if "dB" in axis.colours else {}
+    low = {"vmin": max(top - _DECIBELS, np.nanpercentile(image, _DIM)), "vmax": top} if "dB" in colours else {}
     axes.set_facecolor("0.85")
     mesh = axes.pcolormesh(
         view(zero) + edges / view.unit, borders, np.ma.masked_invalid(image), cmap=_MAP, rasterized=True, **low
     )
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.01)
-    bar.set_label(axis.colours)
-    axes.set_ylabel(axis.heights)
+    bar.set_label(_with_unit(colours, unit))
+    axes.set_ylabel(axis)
     if np.isnan(image).all(axis=0).any():
         axes.set_title("grey: no windows", loc="right", fontsize="small", color="0.35")
     finish_time(axes, view, margin=0)
 
 
-@dataclass(frozen=True)
-class _Labels:
-    heights: str
-    colours: str
+def _with_unit(label: str, unit: str | None) -> str:
+    """A label with the unit of its values; a level in decibels is one against a unit."""
+    if unit is None:
+        return label
+    return label.replace("(dB)", f"(dB re 1 {unit})") if "(dB)" in label else f"{label} ({unit})"
 
 
-def _levels(kind: WindowedType, windows: Spectra) -> tuple[Any, Any, _Labels]:
-    """What the colours show, a row per frequency: decibels of a spectrum, else the values themselves."""
+def _is_one_sided(kind: WindowedType) -> bool:
+    return kind.length == kind.size // 2 + 1
+
+
+def _is_two_sided(kind: WindowedType) -> bool:
+    return kind.dtype.kind == "c" and kind.length == kind.size
+
+
+def _heights(kind: WindowedType, rate: float) -> tuple[Any, str]:
+    """What the rows of a picture are, and their label."""
+    if _is_one_sided(kind):
+        return _frequencies(np.arange(kind.length) * rate / kind.size)
+    if _is_two_sided(kind):
+        return _frequencies(np.sort(np.fft.fftfreq(kind.size, 1 / rate)))
+    return np.arange(kind.length), "element of the array"
+
+
+def _levels(kind: WindowedType, windows: Spectra, scale: str | None, is_magnitude: bool) -> tuple[Any, str]:
+    """What the colours show, and their label.
+
+    Unless `scale` says otherwise: decibels of complex values, and of spectra that are never negative, which are powers unless they are
+    known to be magnitudes; else the values themselves.
+    """
     values = windows.values.T
-    rate = 1e9 / windows.period
     if kind.dtype.kind == "c":
-        with np.errstate(divide="ignore"):
-            levels = 20 * np.log10(np.abs(values))
-        # Silence is as far down as the scale goes, and no hole.
-        finite = levels[np.isfinite(levels)]
-        levels[np.isneginf(levels)] = (finite.max() if len(finite) else 0) - _DECIBELS
-        if kind.length == kind.size // 2 + 1:
-            return levels, *_frequencies(np.arange(kind.length) * rate / kind.size, "magnitude (dB)")
-        if kind.length == kind.size:
-            order = np.fft.fftshift(np.arange(kind.size))
-            return levels[order], *_frequencies(np.sort(np.fft.fftfreq(kind.size, 1 / rate)), "magnitude (dB)")
-        return levels, np.arange(kind.length), _Labels("element of the array", "magnitude (dB)")
-    values = values.astype(np.float64)
-    if kind.length == kind.size // 2 + 1:
-        return values, *_frequencies(np.arange(kind.length) * rate / kind.size, "value")
-    return values, np.arange(kind.length), _Labels("element of the array", "value")
+        values, what, factor = np.abs(values), "magnitude", 20
+    else:
+        values = values.astype(np.float64)
+        is_power = scale == "db" or (_is_one_sided(kind) and not (values < 0).any())
+        what, factor = ("magnitude", 20) if is_magnitude else ("power" if is_power else "value", 10)
+        scale = scale or ("db" if is_power else "linear")
+    if scale == "linear":
+        return values, what
+    if (values < 0).any():
+        raise DataError('plot: scale="db" needs values that are never negative', hint='scale="linear"')
+    with np.errstate(divide="ignore"):
+        levels = factor * np.log10(values)
+    # Silence is as far down as the scale goes, and no hole.
+    finite = levels[np.isfinite(levels)]
+    levels[np.isneginf(levels)] = (finite.max() if len(finite) else 0) - _DECIBELS
+    return levels, f"{what} (dB)"
 
 
-def _frequencies(hertz: Any, colours: str) -> tuple[Any, _Labels]:
+def _frequencies(hertz: Any) -> tuple[Any, str]:
     top = float(np.abs(hertz).max())
     for unit, word in ((1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz"), (1e-3, "mHz")):
         if top >= 2 * unit or word == "mHz":
             break
-    return hertz / unit, _Labels(f"frequency ({word})", colours)
+    return hertz / unit, f"frequency ({word})"
 
 
 def _image(levels: Any, middle: Any, step: float, view: View) -> tuple[Any, Any]:
