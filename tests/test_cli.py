@@ -488,7 +488,7 @@ def say(words):
     return subprocess.Popen(["sh", "-c", words])
 
 with quiet_start():
-    lives_on = say("echo starting >&2; until test -e go; do sleep 0.1; done; echo running >&2")
+    lives_on = say("echo starting >&2; until test -e go; do sleep 0.1; done; cat chatter >&2; echo running >&2")
     say("echo chatter >&2").wait()
 try:
     with quiet_start():
@@ -505,7 +505,9 @@ time.sleep(1)  # another thread passes on what it says
 
 
 def test_what_is_said_at_the_start_is_shown_if_it_fails(tmp_path: Path) -> None:
-    """What a process says later is passed on."""
+    """What a process says later is passed on, but for what Spark's worker always says."""
+    worker = "Streaming TransformWithStateInPandas Python worker"
+    (tmp_path / "chatter").write_text(f"Starting {worker}.\n\n{worker} received parameters for UDF.\n\n")
     found = subprocess.run([sys.executable, "-c", STARTS], capture_output=True, text=True, cwd=tmp_path)
     assert sorted(found.stderr.splitlines()) == ["all", "no start", "reason", "running"]
 

@@ -199,6 +199,7 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
     print("  starting Spark ...", flush=True)
     with quiet_start():
         spark = session("hydrophone demo")
+        spark.sparkContext.setLogLevel("ERROR")  # what Spark warns of would bury what the demo says
     with report.timed("batch on Spark, spectra of all sensors", lake.rows):
         frames = spectra(readings).to_spark(spark).toArrow()
     with report.timed("batch on Spark, cleaned signals", lake.rows):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# What Spark's Python worker says on its way into every stateful stream, each line with an empty one behind it.
+_CHATTER = re.compile(rb"(Starting )?Streaming TransformWithStateIn\w+ Python worker")
 _STARTED, _FAILED = b"\0hydrophone: started\n", b"\0hydrophone: failed\n"
 
 
@@ -15,7 +18,7 @@ def quiet_start(*, loud: bool = False) -> Iterator[None]:
     """Hold back what the block, and processes that it starts, write to standard error; if it fails, all of it is shown.
 
     A setting for Spark's log would not do: Java itself complains before there is a log, and Spark tells which settings it chose. What
-    such a process writes after the block is passed on, line by line.
+    such a process writes after the block is passed on, line by line, but for what Spark's worker says whenever a stream starts.
 
     Parameters
     ----------
@@ -54,6 +57,7 @@ def quiet_start(*, loud: bool = False) -> Iterator[None]:
 
 def _relay(read: int, out: int) -> None:
     held: list[bytes] | None = []
+    chatter = False
     with os.fdopen(read, "rb") as lines, os.fdopen(out, "wb", buffering=0) as shown:
         for line in lines:
             if line.endswith((_STARTED, _FAILED)):
@@ -61,6 +65,8 @@ def _relay(read: int, out: int) -> None:
                     shown.write(b"".join(held or ()) + line.removesuffix(_FAILED))
                 held = None
             elif held is None:
-                shown.write(line)
+                chatter = bool(_CHATTER.match(line)) or (chatter and line == b"\n")
+                if not chatter:
+                    shown.write(line)
             else:
                 held.append(line)
