@@ -271,6 +271,7 @@ def test_one_file_read_in_two_ways_is_two_sources(tmp_path: Path) -> None:
             ["2024-01-01T00:00:00", "2024-01-01T00:00:01+01:00"],
             r"row 3, column 't': .*\s.*\s.*in all its rows or in none",
         ),
+        (["2024-01-01", "noon"], r"row 3, column 't': .*invalid value 'noon'"),
         (["01.05.2024 10:00:00", "01.05.2024 10:00:01"], r"row 2, column 't': .*\s.*\s.*time_format="),
     ],
 )

@@ -18,7 +18,7 @@ from hydrophone.io.files import File, check_output, list_files, writing
 _SUFFIXES = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
 _ROW = re.compile(r"Row #(\d+): ")
 _COLUMN = re.compile(r"In CSV column #(\d+): ")
-_ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)$")
+_ZONE = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
