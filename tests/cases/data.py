@@ -92,6 +92,11 @@ def small_whole(n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.integers(-100, 100, n).astype(np.int16)
 
 
+def widest(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Small integers at the ends of their range: differences, squares and sums have no room in their own type."""
+    return rng.choice(np.array([-32768, -20000, 7, 20000, 32767], np.int16), n)
+
+
 def single(n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.normal(0, 3, n).astype(np.float32)
 

@@ -225,6 +225,14 @@ CASES = [
         why=_PERIOD,
     ),
     uniform(
+        "sta-lta-recursive-narrow",
+        Combine,
+        data.beats(253, value=data.widest),
+        lambda x: x.sta_lta(3, 7, recursive=True),
+        lambda x: _ratio({k: np.float64(v) for k, v in x.items()}, 3, 7),
+        why=_PERIOD,
+    ),
+    uniform(
         "cfar-score",
         Shift,
         data.beats(254, lost=0.03),
@@ -260,6 +268,13 @@ CASES = [
         data.beats(257, lost=0.03, value=steps),
         lambda x: x.normalise(4),
         lambda x: reference.full(x, 4, lambda w: (w[-1] - w.min()) / (w.max() - w.min())),
+    ),
+    uniform(
+        "normalise-narrow",
+        Rolling,
+        data.beats(257, lost=0.03, value=data.widest),
+        lambda x: x.normalise(4),
+        lambda x: reference.full(x, 4, lambda w: (float(w[-1]) - w.min()) / (float(w.max()) - w.min())),
     ),
     uniform(
         "detrend-moving",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from tests import oracles, oracles_windows
 from tests import oracles_moving as reference
-from tests import oracles_windows
 from tests.cases import data
 from tests.cases.sampling import GRID_44K, _cd_audio, _vectors
 from tests.cases.segments import GRIDS, segmented, signals
@@ -71,6 +71,10 @@ def _shift_of_segments() -> Case:
 
 def shifted(by: int) -> Any:
     return lambda x: {k + by: v for k, v in x.items()}
+
+
+def _doubles(x: oracles.Samples) -> oracles.Samples:
+    return {k: np.float64(v) for k, v in x.items()}
 
 
 CASES = [
@@ -161,6 +165,13 @@ CASES = [
         data.beats(216, value=data.whole),
         lambda x: x.differentiate(),
         lambda x: {k: v / 10e-9 for k, v in reference.difference(x, 1).items()},
+    ),
+    uniform(
+        "differentiate-narrow",
+        Difference,
+        data.beats(216, value=data.widest),
+        lambda x: x.differentiate(),
+        lambda x: {k: v / 10e-9 for k, v in reference.difference(_doubles(x), 1).items()},
     ),
     uniform(
         "part-magnitude",

@@ -108,10 +108,16 @@ class Arrays(Query):
             return self._then(OverlapAdd)
         if how == "mean":
             counts: Query = self._then(MapWindows, function=_ones)
-            total: UniformSignal = self._then(OverlapAdd)
+            whole = self.node.type.dtype.kind in "iu"  # their sums may have no room in a narrow type
+            parts: Query = self._then(MapWindows, function=_doubles) if whole else self
+            total: UniformSignal = parts._then(OverlapAdd)
             return total / counts._then(OverlapAdd)
         return self._then(Unwindow, function=how)
 
 
 def _ones(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.ones(windows.shape)
+
+
+def _doubles(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return windows.astype(np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hydrophone.handles.lengths import rate, samples
+from hydrophone.handles.lengths import in_floats, rate, samples
 from hydrophone.handles.query import Query
 from hydrophone.ops.integrals import Integrate
 from hydrophone.ops.parts import Part
@@ -54,7 +54,9 @@ class Calculus(Query):
 
     def differentiate(self) -> UniformSignal:
         """The change per second since the sample before: ``numpy.diff(x) / period``, nothing after a hole."""
-        return self.difference() * rate(self.node.type, "differentiate")
+        per_second = rate(self.node.type, "differentiate")
+        change: UniformSignal = in_floats(self, but="int64").difference()
+        return change * per_second
 
     def integrate(self, *, reset: Duration = "gap", rule: str = "trapezoid") -> UniformSignal:
         """The integral over time in seconds, ``"trapezoid"`` or ``"rectangle"``; it begins anew after a hole.

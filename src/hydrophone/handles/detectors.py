@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.errors import ParameterError
-from hydrophone.handles.lengths import samples
+from hydrophone.handles.lengths import in_floats, samples
 from hydrophone.handles.zero_phase import ZeroPhase
 from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.peaks import FindPeaks
@@ -70,7 +70,7 @@ class Detectors(ZeroPhase):
                 hint="short is about as long as what is looked for, long about as long as what the noise takes to change",
             )
         if recursive:
-            size = self.magnitude()
+            size: UniformSignal = in_floats(self).magnitude()
             energy = size * size
             return energy.ema(1 / few) / energy.ema(1 / many)
         return self.moving_energy(few) / self.moving_energy(many) * (many / few)

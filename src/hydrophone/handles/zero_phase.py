@@ -10,7 +10,7 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.arithmetic import Arithmetic
 from hydrophone.handles.calculus import Calculus
 from hydrophone.handles.designs import Designs, Numbers, finite_taps
-from hydrophone.handles.lengths import rate, samples
+from hydrophone.handles.lengths import in_floats, rate, samples
 from hydrophone.handles.moving import MovingAggregates
 from hydrophone.ops.ahead import FirAhead
 from hydrophone.ops.arrays import refuse_complex
@@ -95,8 +95,9 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
     def normalise(self, size: int | str) -> UniformSignal:
         """Where a sample lies between the smallest (0) and the largest (1) of the last `size`; NaN where these are all alike."""
         refuse_complex("normalise", self.node.type.dtype, "take magnitude() or real() first")
-        low = self.moving_min(size)
-        return (self - low) / (self.moving_max(size) - low)
+        x: UniformSignal = in_floats(self, but="int64")
+        low = x.moving_min(size)
+        return (x - low) / (x.moving_max(size) - low)
 
     def detrend(self, size: int | str, *, kind: str = "linear") -> UniformSignal:
         """What is left of a sample without the line (or, ``"constant"``, the mean) through the last `size` samples.
