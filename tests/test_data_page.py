@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,38 @@ def test_integers_wrap_as_in_numpy_unless_cast() -> None:
     wide = stream.with_columns(v=hp.col("v").cast(nw.Int64)).signal("v").sample(10)
     assert (wide * wide).to_arrow()["value"].to_pylist() == [300 * 300, 200 * 200]
     assert v.moving_sum(2).to_arrow()["value"].type == pa.int64()
+
+
+def test_readings_between_the_beats_are_left_out_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    def left(stamps: np.ndarray, **how: Any) -> int:
+        stream = hp.from_arrow(pa.table({"t": stamps, "v": np.arange(len(stamps))}), time="t")
+        return len(stream.signal("v").sample(**how).to_arrow())
+
+    caplog.set_level(logging.WARNING, "hydrophone")
+    third = np.arange(3000) * 1_000_000 // 3000 * 1000  # 3 kHz, in microseconds
+    assert left(third, spacing="3kHz") == 1000
+    assert [r.getMessage().partition(" and")[0] for r in caplog.records] == [
+        "sample: 2000 of the first 3000 readings lie between the beats"
+    ]
+    assert all(word in caplog.text for word in ("fill=", "offset=", "snap"))
+    late = np.arange(50) * 10_000_000 + 3_000_000
+    assert left(late, spacing="10ms") == 0 and len(caplog.records) == 2
+    caplog.clear()
+    assert left(late, spacing="10ms", offset=3_000_000) == 50
+    assert left(late, spacing="10ms", fill=hp.linear()) == 49
+    assert left(late[:9], spacing="10ms") == 0  # too few to tell
+    few = np.append(np.arange(19) * 10_000_000, 3)
+    assert left(few, spacing="10ms") == 19
+    assert not caplog.records
+
+
+def test_short_lifetimes_between_the_beats_are_told_across_batches(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "hydrophone")
+    start = np.arange(40) * 10 + 3
+    rows = pa.table({"t": start, "e": start + 2, "v": start})
+    query = hp.from_arrow(rows, time="t", end="e", progress=hp.ordered()).signal("v").sample(10)
+    assert sum(map(len, query.batches(rows=4))) == 0
+    assert len(caplog.records) == 1 and "lie between the beats" in caplog.text
 
 
 def test_lines_begin_at_the_last_nanosecond_of_a_lifetime() -> None:

@@ -28,6 +28,10 @@ class Signal(Stream, of=SignalType):
     def sample(self, spacing: Duration, *, offset: Instant = 0, fill: Fill | None = None) -> UniformSignal:
         """Samples every `spacing` (or at a rate such as ``"44.1kHz"``) on the absolute grid; `fill` says what beats between events get.
 
+        Without `fill` only readings that lie exactly on a beat become samples, to the nanosecond; all others are left out (if they are
+        more than a tenth, the log says so once). Where stamps have an offset, say `offset`; where they jitter or are rounded (3 kHz in
+        microseconds), use `snap`; where beats are to lie between readings, `fill`. To take every nth sample on purpose: `downsample`.
+
         Inside a lifetime beats have the event's value. It lasts until its last nanosecond, ``end - 1``: from there `hp.linear` draws its
         line to the next start, and from there a fill's `max_gap` counts. Start: nothing before a key's first event. Gap: no samples where
         neighbours are further apart than `max_gap`. End: `hp.hold` goes on for `max_gap` after the last event, other fills end with it.
