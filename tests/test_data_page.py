@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,47 @@ def test_short_lifetimes_between_the_beats_are_told_across_batches(caplog: pytes
     query = hp.from_arrow(rows, time="t", end="e", progress=hp.ordered()).signal("v").sample(10)
     assert sum(map(len, query.batches(rows=4))) == 0
     assert len(caplog.records) == 1 and "lie between the beats" in caplog.text
+
+
+TOO_MANY: dict[str, tuple[Callable[[], Any], str]] = {
+    "period": (lambda: _every_second(200).sample(5, fill=hp.linear(max_gap="1s")), "sample: 39,800,000,001 samples"),
+    "stray": (lambda: _stray().sample("1ms", fill=hp.linear()), "1,767,225,600,000 of them lie between"),
+    "fill-function": (lambda: _stray().sample("1ms", fill=hp.zero_order()), "sample: 1,767,225,600,001 samples"),
+    "hold": (lambda: _every_second(1).sample(1, fill=hp.hold("10min")), "sample: 600,000,000,000 samples"),
+    "continuous": (lambda: _stray().sample("1ms").continuous(0), "resample: 1,767,225,600,001 samples"),
+    "resample": (
+        lambda: _every_second(200).sample("1s").resample(5, fill=hp.linear()),
+        "resample: 39,800,000,001 samples",
+    ),
+    "lifetime": (lambda: _lifetime().sample(1), "sample: 3,600,000,000,000 samples"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_too_many_samples_are_refused_before_memory_is_asked_for(name: str) -> None:
+    query, count = TOO_MANY[name]
+    with pytest.raises(hp.DataError, match=re.escape(count)) as error:
+        query().to_arrow()
+    assert "of key {'k': 'a'}" in str(error.value) and "max_gap=" in str(error.value)
+    assert "1970-01-01" in str(error.value) and "at test_data_page.py" in str(error.value)
+
+
+def _every_second(count: int) -> Any:
+    return _keyed(np.arange(count) * 10**9)
+
+
+def _stray() -> Any:
+    return _keyed(np.array([0, 1_767_225_600 * 10**9]))  # 1970 and 2026
+
+
+def _lifetime() -> Any:
+    table = pa.table({"k": ["a"], "t": [0], "e": [3600 * 10**9], "v": [1.0]})
+    return hp.from_arrow(table, key="k", time="t", end="e").signal("v")
+
+
+def _keyed(times: np.ndarray) -> Any:
+    table = pa.table({"k": ["a"] * len(times), "t": times, "v": np.arange(float(len(times)))})
+    return hp.from_arrow(table, key="k", time="t").signal("v")
 
 
 def test_lines_begin_at_the_last_nanosecond_of_a_lifetime() -> None:

@@ -1,10 +1,24 @@
-"""What most likely was not meant when readings meet a grid: a word in the log."""
+"""What most likely was not meant when readings meet a grid: a word in the log, or an error before memory runs out."""
 
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+
+from hydrophone.batch import Ints
+from hydrophone.errors import DataError
+from hydrophone.keys import KeyTable
+from hydrophone.time import format_instant
 
 _log = logging.getLogger("hydrophone")
+
+MOST_SAMPLES = 1 << 31
+"""Samples that one batch of readings may ask for: more is a wrong period or a stray timestamp, long before it is data."""
 
 
 class Strays:
@@ -28,3 +42,36 @@ class Strays:
                 self.strays,
                 self.readings,
             )
+
+
+@cache
+def most_samples() -> int:
+    """`MOST_SAMPLES`, or fewer where slot, index and value of them would take half of this machine's memory: the system would kill us."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return MOST_SAMPLES
+    return min(MOST_SAMPLES, memory // 2 // 24)
+
+
+@contextmanager
+def room_for(what: str, keys: KeyTable, slot: Ints, low: Ints, high: Ints, counts: Ints) -> Iterator[None]:
+    """Refuse to make more samples than `most_samples`; `low` and `high` are the instants around each count."""
+    if counts.sum(dtype=np.float64) > most_samples():  # as floats: whole numbers could wrap
+        raise _too_many(what, keys, slot, low, high, counts)
+    try:
+        yield
+    except MemoryError:
+        raise _too_many(what, keys, slot, low, high, counts) from None
+
+
+def _too_many(what: str, keys: KeyTable, slot: Ints, low: Ints, high: Ints, counts: Ints) -> DataError:
+    most = np.argmax(counts)
+    columns = zip(keys.schema.names, keys.columns(slot[most : most + 1]), strict=True)
+    key = {name: column[0].as_py() for name, column in columns}
+    whose = f" of key {key}" if key else ""
+    return DataError(
+        f"{what}: {counts.sum(dtype=np.float64):,.0f} samples from one batch are too many; {int(counts[most]):,} of them lie between "
+        f"{format_instant(int(low[most]))} and {format_instant(int(high[most]))}{whose}",
+        hint="is the period too small (a bare number is in nanoseconds), or is a timestamp astray? max_gap= bounds what a fill bridges",
+    )

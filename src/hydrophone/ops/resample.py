@@ -14,6 +14,7 @@ from hydrophone.batch import Batch, Events, Segments, Values, bare
 from hydrophone.columns import room
 from hydrophone.errors import SignalTypeError
 from hydrophone.kernel import Kernel
+from hydrophone.ops.beat_checks import room_for
 from hydrophone.ops.fills import Constant, ZeroOrder
 from hydrophone.ops.sampling import Fill, Hold, Linear, SampleKernel, check_fill, fill_reach, linear
 from hydrophone.plan.node import Node, Order
@@ -71,6 +72,8 @@ class Resample(Node):
 class ResampleKernel(SampleKernel):
     """As `SampleKernel`, with samples instead of events: a compiled walk along both grids, which divides once for every run."""
 
+    what = "resample"
+
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Every beat between the samples, and between them and the ones before."""
         assert isinstance(batch, Segments)
@@ -95,7 +98,10 @@ class ResampleKernel(SampleKernel):
         spans = _spans(x.slot, x.first, x.offsets, samples, *old, *past, self.gap, fill.waits, *new)
         self.past.touch(x.slot)
         slot, first, offsets, *places = spans
-        out = room(int(offsets[-1]) * width, self.out.dtype).reshape(-1, *value.shape[1:])
+        counts = np.diff(offsets)
+        low, high = self.base.instant(slot, first), self.base.instant(slot, first + counts - 1)
+        with room_for(self.what, self.keys, slot, low, high, counts):
+            out = room(int(offsets[-1]) * width, self.out.dtype).reshape(-1, *value.shape[1:])
         number = np.full(1, fill.value if isinstance(fill, Constant) else 0).astype(self.out.dtype)
         mode = _LINE if isinstance(fill, Linear) else _NUMBER if isinstance(fill, Constant) else _LEFT
         most = int((x.base.num // x.base.den // (new[0] // new[1])).max())

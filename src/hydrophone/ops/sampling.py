@@ -13,7 +13,7 @@ from hydrophone.batch import Batch, Events, Ints, Mask, Segments, Values
 from hydrophone.errors import ParameterError, SignalTypeError, located
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, held_back, of
-from hydrophone.ops.beat_checks import Strays
+from hydrophone.ops.beat_checks import Strays, room_for
 from hydrophone.ops.rows import signal_values
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -204,6 +204,7 @@ class SampleKernel(Kernel):
     """Remembers every key's last reference point (the last instant of its last event) and the next beat that it owes."""
 
     keyed = True
+    what = "sample"
 
     def __init__(self, timebase: Timebase, fill: Fill | None, kind: SignalType | UniformType, out: UniformType) -> None:
         self.base, self.fill, self.kind, self.out = Timebases.shared(timebase), fill, kind, out
@@ -232,8 +233,9 @@ class SampleKernel(Kernel):
             return Segments.of_samples(x.slot[on], inside[on], value[on], self.base)
         counts = self.base.index_from(x.slot, x.stop) - inside
         self.strays.count(len(x), len(x) - int(np.count_nonzero(counts)))
-        which = np.repeat(np.arange(len(x)), counts)
-        return Segments.of_samples(x.slot[which], ranges(inside, counts), value[which], self.base)
+        with room_for(self.what, self.keys, x.slot, x.start, x.stop, counts):
+            which = np.repeat(np.arange(len(x)), counts)
+            return Segments.of_samples(x.slot[which], ranges(inside, counts), value[which], self.base)
 
     def _filled(self, x: Events, value: Values, fill: Fill) -> Segments:
         """The beats inside events, and before each those that the fill gives."""
@@ -241,7 +243,9 @@ class SampleKernel(Kernel):
         ref, left, owed = self._before(x, value)
         before = self._owed_before(x.slot, x.start, ref, owed, inside, fill)
         beats = Beats(x, value, inside, after, owed, before, ref, left)
-        out = self._laid(beats, fill) if isinstance(fill, Hold | Linear) else self._computed(beats, fill)
+        low, high = np.where(before > 0, ref, x.start), np.where(before > 0, x.start, x.stop)
+        with room_for(self.what, self.keys, x.slot, low, high, beats.counts):
+            out = self._laid(beats, fill) if isinstance(fill, Hold | Linear) else self._computed(beats, fill)
         self._remember(x, value, after)
         return out
 
@@ -344,7 +348,8 @@ class SampleKernel(Kernel):
             waiting = _near(own, ref, self.gap)
             return (), held_back(mark, open_[waiting], ref[waiting] + 1)
         first = self.past["due"][open_]
-        stop = self.base.index_from(open_, np.minimum(own, add_time(add_time(ref, self.gap), 1)))
+        until = np.minimum(own, add_time(add_time(ref, self.gap), 1))
+        stop = self.base.index_from(open_, until)
         counts = np.maximum(stop - first, 0)
         ripe = counts > 0
         slot, first, counts = open_[ripe], first[ripe], counts[ripe]
@@ -352,7 +357,8 @@ class SampleKernel(Kernel):
             return (), mark
         self.past["due"][slot] = first + counts
         self.past.touch(slot)
-        values = np.repeat(self.past["value"][slot], counts, axis=0)
+        with room_for(self.what, self.keys, slot, ref[ripe], until[ripe], counts):
+            values = np.repeat(self.past["value"][slot], counts, axis=0)
         return (Segments(slot, first, np.concatenate([[0], np.cumsum(counts)]), values, self.base),), mark
 
     def idle(self, marks: Marks) -> Mask:
