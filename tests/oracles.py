@@ -139,9 +139,23 @@ def fir(x: Samples, taps: Sequence[complex], missing: str = "zero") -> Samples:
     return filtered(x, run, missing, len(b) - 1)
 
 
-def sos(x: Samples, sections: np.ndarray, missing: str = "zero") -> Samples:
-    """``sosfilt``; after a sample that is not finite NaN for as long as the filter rings, then at rest."""
+def parted(x: Samples, longest: int) -> list[Samples]:
+    """A signal in parts, between which more than `longest` samples are missing."""
+    parts: list[Samples] = []
+    for k in sorted(x):
+        if not parts or k - max(parts[-1]) - 1 > longest:
+            parts.append({})
+        parts[-1][k] = x[k]
+    return parts
+
+
+def sos(x: Samples, sections: np.ndarray, missing: str = "zero", initial: str = "rest") -> Samples:
+    """``sosfilt``; after a sample that is not finite NaN for as long as the filter rings, then it starts again.
+
+    At rest, or ``"steady"`` with SciPy's ``sosfilt_zi`` times the first sample.
+    """
     rings = ringing(np.asarray(sections, float))
+    steady = scipy.signal.sosfilt_zi(sections) * (initial == "steady")
 
     def column(v: np.ndarray) -> np.ndarray:
         out = np.full(len(v), np.nan, v.dtype)
@@ -149,7 +163,8 @@ def sos(x: Samples, sections: np.ndarray, missing: str = "zero") -> Samples:
         while at < len(v):
             bad = np.flatnonzero(~np.isfinite(v[at:]))
             stop = at + int(bad[0]) + 1 if len(bad) else len(v)
-            out[at:stop] = scipy.signal.sosfilt(sections, v[at:stop])
+            begin = steady * (v[at] if np.isfinite(v[at]) else 0)
+            out[at:stop] = scipy.signal.sosfilt(sections, v[at:stop], zi=begin)[0]
             last = stop - 1
             while len(bad) and (worse := np.flatnonzero(~np.isfinite(v[last + 1 : last + 1 + rings]))).size:
                 last += 1 + int(worse[-1])
@@ -161,7 +176,7 @@ def sos(x: Samples, sections: np.ndarray, missing: str = "zero") -> Samples:
         return column(v) if v.ndim == 1 else np.stack([column(v[:, c]) for c in range(v.shape[1])], axis=1)
 
     with np.errstate(all="ignore"):
-        return filtered(x, run, missing)
+        return {k: y for part in parted(x, rings) for k, y in filtered(part, run, missing).items()}
 
 
 def ringing(sections: np.ndarray) -> int:

@@ -108,6 +108,17 @@ BAD: dict[str, Bad] = {
     "bandpass-edges": (ParameterError, lambda: signal().bandpass(9, 4), "bandpass: the lower edge must come first"),
     "lowpass-periods": (SignalTypeError, lambda: segments().lowpass(5), "lowpass: cutoff needs one rate for all keys"),
     "notch-periods": (SignalTypeError, lambda: segments().notch(5), "every key has a period of its own"),
+    "sos-initial": (
+        ParameterError,
+        lambda: signal().sos([[1, 0, 0, 1, -0.5, 0]], initial="first"),
+        "initial must be one of 'rest', 'steady', got 'first'",
+    ),
+    "iir-initial": (ParameterError, lambda: signal().iir([1], [1, -0.5], initial=None), "'rest', 'steady', got None"),
+    "lowpass-taps-initial": (
+        ParameterError,
+        lambda: signal().lowpass(10, taps=9, initial="steady"),
+        "lowpass: initial='steady' is for the recursive filter",
+    ),
     "differentiate-periods": (SignalTypeError, lambda: segments().differentiate(), "differentiate needs one rate"),
     "savgol-even": (ParameterError, lambda: signal().savgol(4, 2), "savgol: window must be odd"),
     "savgol-order": (ParameterError, lambda: signal().savgol(5, 5), "savgol: polyorder must be at least 0 and below"),

@@ -30,6 +30,12 @@ def lfilter(b: Any, a: Any, missing: str = "zero") -> Any:
     return lambda x: oracles.filtered(x, lambda v: scipy.signal.lfilter(b, a, v, axis=0), missing)
 
 
+def steady(b: Any, a: Any) -> Any:
+    """SciPy's over every stretch, begun as if its first sample had been there for ever."""
+    begin = scipy.signal.lfilter_zi(b, a)
+    return lambda x: oracles.filtered(x, lambda v: scipy.signal.lfilter(b, a, v, zi=begin * v[0])[0], "reset")
+
+
 def rung(b: Any, a: Any) -> int:
     """Samples for which one of them rings above 2**-60 of the peak."""
     response = np.abs(scipy.signal.lfilter(b, a, np.eye(1, 20_000)[0]))
@@ -102,6 +108,14 @@ MHZ = 1e6
 
 CASES = [
     uniform("iir", Iir, data.beats(220), lambda x: x.iir(B, A), lfilter(B, A), why=_RINGING),
+    uniform(
+        "iir-steady",
+        Iir,
+        data.beats(220, value=data.complicated),
+        lambda x: x.iir(2 * B, 2 * A, missing="reset", initial="steady"),
+        steady(B, A),
+        why=_RINGING,
+    ),
     uniform("iir-scaled", Iir, data.beats(221), lambda x: x.iir(2 * B, 2 * A), lfilter(B, A), why=_RINGING),
     uniform("iir-no-feedback", Iir, data.beats(221), lambda x: x.iir([1, 2, 3], 1), lfilter([1, 2, 3], [1])),
     uniform(

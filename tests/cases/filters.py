@@ -25,6 +25,7 @@ _FADING = (
 BUTTER = scipy.signal.butter(4, 0.3, output="sos")
 NOTCH = scipy.signal.tf2sos(*scipy.signal.iirnotch(0.2, 4))
 PLAIN = np.array([[0.5, -0.25, 0.125, 1.0, 0.0, 0.0]])
+SHORT = np.array([[0.5, 0.3, 0.1, 1, -1e-4, 0]])  # rings for a few samples: holes are longer
 
 
 def fir(
@@ -56,16 +57,17 @@ def sos(
     sections: Any,
     missing: str = "zero",
     *,
+    initial: str = "rest",
     period: Any = 10,
     spacing: Any = None,
     columns: Any = ("v",),
 ) -> Case:
     def query(s: Mapping[str, Any]) -> Any:
-        return s["x"].signal(*columns).sample(spacing or period).sos(sections, missing=missing)
+        return s["x"].signal(*columns).sample(spacing or period).sos(sections, missing=missing, initial=initial)
 
     def expected(inputs: Mapping[str, Source]) -> Any:
         x = sampled(inputs["x"], period, columns=columns)
-        return sample_rows(oracles.each(lambda v: oracles.sos(v, sections, missing), x), grid(period))
+        return sample_rows(oracles.each(lambda v: oracles.sos(v, sections, missing, initial), x), grid(period))
 
     return Case(name, Sos, {"x": source}, query, expected, 1e-12, _RINGING)
 
@@ -149,6 +151,10 @@ CASES = [
     sos("sos-single", data.beats(36, value=data.single), BUTTER),
     sos("sos-vectors", _vectors(), PLAIN, period=1, columns=("v", "w")),
     sos("sos-44khz", _cd_audio(), BUTTER, period=GRID_44K, spacing="44.1kHz"),
+    sos("sos-steady", data.beats(30, value=lambda n, rng: rng.normal(20, 1, n)), BUTTER, initial="steady"),
+    sos("sos-steady-reset", data.beats(37, value=data.rough), BUTTER, "reset", initial="steady"),
+    sos("sos-steady-long-holes", data.beats(32, value=data.rough), SHORT, initial="steady"),
+    sos("sos-steady-vectors", _vectors(), SHORT, initial="steady", period=1, columns=("v", "w")),
     sos("sos-empty", data.empty(data.beats(30)), BUTTER),
     ema("ema-fade", data.beats(40), 0.3),
     ema("ema-reset", data.beats(40), 0.3, "reset"),

@@ -22,11 +22,13 @@ Numbers = Sequence[float] | Sequence[complex] | np.ndarray[Any, Any]
 class Designs(Filters):
     """Methods of `UniformSignal`. At start, gap and end they behave as the `fir` or `sos` that they build."""
 
-    def iir(self, b: Numbers, a: Numbers, *, missing: str = "zero") -> UniformSignal:
-        """A recursive filter by its two polynomials, as ``scipy.signal.lfilter(b, a, x)``; of high order better as `sos`."""
-        return self._then(
-            Iir, b=_numbers(b), a=_numbers(a), missing=Missing.of(missing, "iir", (Missing.ZERO, Missing.RESET))
-        )
+    def iir(self, b: Numbers, a: Numbers, *, missing: str = "zero", initial: str = "rest") -> UniformSignal:
+        """A recursive filter by its two polynomials, as ``scipy.signal.lfilter(b, a, x)``; of high order better as `sos`.
+
+        ``initial="steady"`` starts as if the first sample had been there for ever, see `sos`.
+        """
+        kind = Missing.of(missing, "iir", (Missing.ZERO, Missing.RESET))
+        return self._then(Iir, b=_numbers(b), a=_numbers(a), missing=kind, initial=initial)
 
     def convolve(self, taps: Numbers, *, missing: str = "zero") -> UniformSignal:
         """``numpy.convolve(x, taps)`` as far as there are samples: the same as `fir`."""
@@ -48,19 +50,21 @@ class Designs(Filters):
             raise ParameterError("matched_filter: template is all zero")
         return self.fir((taps / norm)[::-1].conj(), missing=missing)
 
-    def single_pole(self, alpha: float, *, missing: str = "zero") -> UniformSignal:
+    def single_pole(self, alpha: float, *, missing: str = "zero", initial: str = "rest") -> UniformSignal:
         """``scipy.signal.lfilter([alpha], [1, alpha - 1], x)``: as `ema`, but it starts at rest, and a hole counts as zeros."""
         if not 0 < alpha <= 1:
             raise ParameterError(f"single_pole: alpha must be above 0 and at most 1, got {alpha!r}")
-        return self.sos([[alpha, 0, 0, 1, alpha - 1, 0]], missing=missing)
+        return self.sos([[alpha, 0, 0, 1, alpha - 1, 0]], missing=missing, initial=initial)
 
-    def dc_block(self, r: float = 0.995, *, missing: str = "zero") -> UniformSignal:
+    def dc_block(self, r: float = 0.995, *, missing: str = "zero", initial: str = "rest") -> UniformSignal:
         """Take away what stays constant, as ``scipy.signal.lfilter([1, -1], [1, -r], x)``; nearer to 1 takes away less else."""
         if not 0 <= r < 1:
             raise ParameterError(f"dc_block: r must be at least 0 and below 1, got {r!r}")
-        return self.sos([[1, -1, 0, 1, -r, 0]], missing=missing)
+        return self.sos([[1, -1, 0, 1, -r, 0]], missing=missing, initial=initial)
 
-    def notch(self, freq: float | str, q: float = 30.0, *, missing: str = "zero") -> UniformSignal:
+    def notch(
+        self, freq: float | str, q: float = 30.0, *, missing: str = "zero", initial: str = "rest"
+    ) -> UniformSignal:
         """Take away one frequency, as ``scipy.signal.iirnotch(freq, q, fs)``; `q` is the frequency over the width of the notch."""
         import scipy.signal
 
@@ -68,37 +72,64 @@ class Designs(Filters):
         if not q > 0:
             raise ParameterError(f"notch: q must be positive, got {q!r}")
         b, a = scipy.signal.iirnotch(at, q, rate(self.node.type, "notch"))
-        return self.sos([[*b, *a]], missing=missing)
+        return self.sos([[*b, *a]], missing=missing, initial=initial)
 
     def lowpass(
-        self, cutoff: float | str, order: int = 4, *, taps: int | None = None, missing: str = "zero"
+        self,
+        cutoff: float | str,
+        order: int = 4,
+        *,
+        taps: int | None = None,
+        missing: str = "zero",
+        initial: str = "rest",
     ) -> UniformSignal:
         """Keep what is slower than `cutoff` (Hz, or text such as ``"1kHz"``): ``scipy.signal.butter(order, cutoff, fs=rate)``.
 
         With `taps` it is ``scipy.signal.firwin(taps, cutoff, fs=rate)`` instead, which delays by ``(taps - 1) / 2`` samples.
+        With ``initial="steady"`` the first starts as if its first sample had been there for ever instead of zeros, see `sos`.
         """
-        return self._design("lowpass", [cutoff], order, taps, missing)
+        return self._design("lowpass", [cutoff], order, taps, missing, initial)
 
     def highpass(
-        self, cutoff: float | str, order: int = 4, *, taps: int | None = None, missing: str = "zero"
+        self,
+        cutoff: float | str,
+        order: int = 4,
+        *,
+        taps: int | None = None,
+        missing: str = "zero",
+        initial: str = "rest",
     ) -> UniformSignal:
         """Keep what is faster than `cutoff`; see `lowpass`."""
-        return self._design("highpass", [cutoff], order, taps, missing)
+        return self._design("highpass", [cutoff], order, taps, missing, initial)
 
     def bandpass(
-        self, low: float | str, high: float | str, order: int = 4, *, taps: int | None = None, missing: str = "zero"
+        self,
+        low: float | str,
+        high: float | str,
+        order: int = 4,
+        *,
+        taps: int | None = None,
+        missing: str = "zero",
+        initial: str = "rest",
     ) -> UniformSignal:
         """Keep what lies between two frequencies; see `lowpass`."""
-        return self._design("bandpass", [low, high], order, taps, missing)
+        return self._design("bandpass", [low, high], order, taps, missing, initial)
 
     def bandstop(
-        self, low: float | str, high: float | str, order: int = 4, *, taps: int | None = None, missing: str = "zero"
+        self,
+        low: float | str,
+        high: float | str,
+        order: int = 4,
+        *,
+        taps: int | None = None,
+        missing: str = "zero",
+        initial: str = "rest",
     ) -> UniformSignal:
         """Take away what lies between two frequencies; see `lowpass`."""
-        return self._design("bandstop", [low, high], order, taps, missing)
+        return self._design("bandstop", [low, high], order, taps, missing, initial)
 
     def _design(
-        self, kind: str, edges: Sequence[float | str], order: int, taps: int | None, missing: str
+        self, kind: str, edges: Sequence[float | str], order: int, taps: int | None, missing: str, initial: str
     ) -> UniformSignal:
         import scipy.signal
 
@@ -107,6 +138,11 @@ class Designs(Filters):
             raise ParameterError(f"{kind}: the lower edge must come first, got {edges[0]!r} and {edges[1]!r}")
         fs, cut = rate(self.node.type, kind), at if len(at) > 1 else at[0]
         if taps is not None:
+            if initial != "rest":
+                raise ParameterError(
+                    f"{kind}: initial={initial!r} is for the recursive filter, and taps= makes one without feedback",
+                    hint='missing="drop" gives nothing until all taps have a sample',
+                )
             if taps < 1 or (taps % 2 == 0 and kind in ("highpass", "bandstop")):
                 raise ParameterError(
                     f"{kind}: taps must be at least 1 (and odd for highpass and bandstop), got {taps!r}",
@@ -115,7 +151,7 @@ class Designs(Filters):
             return self.fir(scipy.signal.firwin(taps, cut, pass_zero=kind, fs=fs), missing=missing)
         if not isinstance(order, int) or order < 1:
             raise ParameterError(f"{kind}: order must be at least 1, got {order!r}")
-        return self.sos(scipy.signal.butter(order, cut, kind, output="sos", fs=fs), missing=missing)
+        return self.sos(scipy.signal.butter(order, cut, kind, output="sos", fs=fs), missing=missing, initial=initial)
 
     def savgol(self, window: int | str, polyorder: int, deriv: int = 0, delta: float = 1.0) -> UniformSignal:
         """Smooth by a polynomial through the `window` samples around each, as ``scipy.signal.savgol_filter``, without delay.

@@ -39,9 +39,20 @@ class Filters(Query):
         return self._then(Fir, taps=tuple(found.ravel().tolist()), missing=Missing.of(missing, "fir"))
 
     def sos(
-        self, sections: np.ndarray[Any, Any] | Sequence[Sequence[float]], *, missing: str = "zero"
+        self,
+        sections: np.ndarray[Any, Any] | Sequence[Sequence[float]],
+        *,
+        missing: str = "zero",
+        initial: str = "rest",
     ) -> UniformSignal:
-        """Second-order sections as SciPy designs them: ``signal.sos(scipy.signal.butter(4, 0.1, output="sos"))``."""
+        """Second-order sections as SciPy designs them: ``signal.sos(scipy.signal.butter(4, 0.1, output="sos"))``.
+
+        Start: at rest, as if zeros had come before, so that a low-pass of a signal around 20 begins at 0; with ``initial="steady"``
+        as if the first sample had been there for ever (``scipy.signal.sosfilt_zi(sections) * x[0]``). Gap: ``missing="zero"`` rings on
+        through the hole as through zeros and starts again after one that is longer than it rings, ``"reset"`` after any.
+        End: nothing follows the last sample.
+        """
         table = np.asarray(sections, float)
         rows = tuple(tuple(r) for r in table.tolist()) if table.ndim == 2 else ()
-        return self._then(Sos, sections=rows, missing=Missing.of(missing, "sos", (Missing.ZERO, Missing.RESET)))
+        kind = Missing.of(missing, "sos", (Missing.ZERO, Missing.RESET))
+        return self._then(Sos, sections=rows, missing=kind, initial=initial)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hydrophone.batch import Batch, Mask, Segments
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
+from hydrophone.ops.feedback import FeedbackKernel, check_initial
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History, Seams
 from hydrophone.ops.recursive import RecursiveKernel
@@ -130,18 +131,23 @@ class Sos(Node):
     Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle` samples it is at rest
     again), ``reset`` puts it to rest. End: nothing follows the last sample.
 
+    With ``initial="steady"`` it starts, and starts again wherever it would be put to rest, as if its first sample had been there for
+    ever: ``scipy.signal.sosfilt(sos, x, zi=scipy.signal.sosfilt_zi(sos)[..., None] * x[0])``.
+
     After a NaN or infinity the output is NaN for `settle` samples, as long as it would have rung in the output; then the
     filter begins at rest. SciPy's would stay NaN for ever, and one bad reading would silence a sensor for good.
     """
 
     sections: tuple[tuple[float, float, float, float, float, float], ...]
     missing: Missing = Missing.ZERO
+    initial: str = "rest"
 
     needs = Order.INDEX
     gives = Order.INDEX
 
     def check(self) -> None:
         """Stable sections of six coefficients."""
+        check_initial("sos", self.initial)
         table = np.asarray(self.sections, float)
         if table.ndim != 2 or table.shape[1:] != (6,) or not len(table):
             raise ParameterError(
@@ -174,8 +180,11 @@ class Sos(Node):
 
     def kernel(self, x: UniformType) -> Kernel:
         """Filter."""
+        import scipy.signal
+
         sections = np.asarray(self.sections, float)
-        return FeedbackKernel(sections, settle(sections), self.missing, self.type)
+        steady = scipy.signal.sosfilt_zi(sections) if self.initial == "steady" else None
+        return FeedbackKernel(sections, settle(sections), self.missing, self.type, steady)
 
 
 LONGEST_SETTLE = 1 << 22
@@ -210,102 +219,6 @@ def settle(sections: npt.NDArray[np.float64]) -> int:
     impulse[0] = 1
     response = np.abs(scipy.signal.sosfilt(sections, impulse))
     return int(np.flatnonzero(response > 2.0**-60 * response.max())[-1]) + 1
-
-
-class FeedbackKernel(RecursiveKernel):
-    """The state of every section per key; a compiled loop over the runs, so that each key costs only its samples.
-
-    Sections are rows of six coefficients, or (three dimensions) pairs of numerator and denominator of any order.
-    """
-
-    def __init__(self, sections: npt.NDArray[Any], settle: int, missing: Missing, out: UniformType) -> None:
-        channels, order = max(out.channels, 1), sections.shape[2] - 1 if sections.ndim == 3 else 2
-        super().__init__(
-            out,
-            longest=settle if missing is Missing.ZERO else 0,
-            z=Field(out.dtype, 0, (channels, len(sections), order)),
-            sick=Field(np.int64, 0, (channels,)),
-        )
-        self.sections, self.settle = sections, settle
-
-    def loop(self, x: npt.NDArray[Any], batch: Segments) -> None:
-        """Filter."""
-        state = self.memory["z"], self.memory["sick"], self.memory["due"]
-        _sosfilt(x, batch.slot, batch.first, batch.offsets, self.sections, *state, self.settle, self.longest)
-
-
-@numba.njit(cache=True, nogil=True)
-def _sosfilt(
-    x: Any, slot: Any, first: Any, offsets: Any, sections: Any, z: Any, sick: Any, due: Any, settle: int, longest: int
-) -> None:
-    """In place, run by run; a hole is at most `longest` zeros, a longer one puts the filter to rest."""
-    hole = np.zeros(1, x.dtype)
-    for run in range(len(slot)):
-        s = slot[run]
-        gap = first[run] - due[s] if due[s] != MIN_TIME else 0
-        if gap > longest:
-            z[s] = 0
-            sick[s] = 0
-            gap = 0
-        for c in range(x.shape[1]):
-            for _ in range(gap):
-                hole[0] = 0
-                _ring(hole, sections, z[s, c], sick[s], c, settle)
-            _ring(x[offsets[run] : offsets[run + 1], c], sections, z[s, c], sick[s], c, settle)
-        due[s] = first[run] + offsets[run + 1] - offsets[run]
-
-
-@numba.njit(cache=True, nogil=True)
-def _ring(x: Any, sections: Any, state: Any, sick: Any, c: int, settle: int) -> None:
-    """Samples of one channel through the filter; around those that are not finite it is silent."""
-    finite = sick[c] == 0
-    for i in range(len(x)):
-        finite &= x[i] - x[i] == 0
-    if finite:
-        _filter(x, sections, state)
-        return
-    for i in range(len(x)):
-        bad = x[i] - x[i] != 0
-        if sick[c] > 0:
-            sick[c] -= 1
-            x[i] = np.nan
-        else:
-            _filter(x[i : i + 1], sections, state)
-        if bad:
-            sick[c] = settle
-            state[:] = 0
-
-
-@numba.njit(cache=True, nogil=True)
-def _filter(x: Any, sections: Any, state: Any) -> None:
-    """All sections in turn (transposed direct form II, as SciPy)."""
-    if sections.ndim == 3:
-        _filter_any_order(x, sections, state)
-        return
-    for i in range(len(x)):
-        value = x[i]
-        for k in range(sections.shape[0]):
-            y = sections[k, 0] * value + state[k, 0]
-            state[k, 0] = sections[k, 1] * value - sections[k, 4] * y + state[k, 1]
-            state[k, 1] = sections[k, 2] * value - sections[k, 5] * y
-            value = y
-        x[i] = value
-
-
-@numba.njit(cache=True, nogil=True)
-def _filter_any_order(x: Any, sections: Any, state: Any) -> None:
-    """As `_filter`, with sections of any order from one on."""
-    order = sections.shape[2] - 1
-    for i in range(len(x)):
-        value = x[i]
-        for k in range(sections.shape[0]):
-            b, a, z = sections[k, 0], sections[k, 1], state[k]
-            y = b[0] * value + z[0]
-            for j in range(order - 1):
-                z[j] = b[j + 1] * value - a[j + 1] * y + z[j + 1]
-            z[order - 1] = b[order] * value - a[order] * y
-            value = y
-        x[i] = value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

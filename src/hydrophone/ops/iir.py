@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel
-from hydrophone.ops.filters import LONGEST_SETTLE, FeedbackKernel, unstable_hint
+from hydrophone.ops.feedback import FeedbackKernel, check_initial
+from hydrophone.ops.filters import LONGEST_SETTLE, unstable_hint
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
@@ -23,19 +24,22 @@ class Iir(Node):
     It is not turned into second-order sections, which would have other rounding: the loop is that of SciPy.
 
     Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle_iir` samples it is at rest
-    again), ``reset`` puts it to rest. End: nothing follows the last sample. NaN and infinities: as `Sos`, the output is
+    again), ``reset`` puts it to rest. With ``initial="steady"`` it starts as if its first sample had been there for ever, see `Sos`:
+    ``lfilter(b, a, x, zi=lfilter_zi(b, a) * x[0])``. End: nothing follows the last sample. NaN and infinities: as `Sos`, the output is
     NaN for as long as they would have rung, then the filter begins at rest.
     """
 
     b: tuple[float | complex, ...]
     a: tuple[float | complex, ...]
     missing: Missing = Missing.ZERO
+    initial: str = "rest"
 
     needs = Order.INDEX
     gives = Order.INDEX
 
     def check(self) -> None:
         """A stable filter."""
+        check_initial("iir", self.initial)
         if not self.b or not self.a:
             raise ParameterError(
                 "iir: b and a must hold at least one number each", hint="a filter without feedback is a fir"
@@ -70,7 +74,10 @@ class Iir(Node):
 
     def kernel(self, x: UniformType) -> Kernel:
         """Filter."""
-        return FeedbackKernel(self.pair[None], settle_iir(self.pair), self.missing, self.type)
+        import scipy.signal
+
+        steady = scipy.signal.lfilter_zi(*self.pair)[None] if self.initial == "steady" else None
+        return FeedbackKernel(self.pair[None], settle_iir(self.pair), self.missing, self.type, steady)
 
     @property
     def pair(self) -> npt.NDArray[Any]:
