@@ -13,7 +13,7 @@ import pytest
 
 import hydrophone as hp
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.errors import DataError, HydrophoneError
+from hydrophone.errors import DataError, HydrophoneError, ParameterError, SignalTypeError
 from hydrophone.ops.aggregates import PaneKernel
 from hydrophone.plan.lower import stages
 from hydrophone.spark.partial import LEAST, Partial, absorb, partial_of
@@ -209,3 +209,50 @@ def test_a_late_row_names_its_source_and_line() -> None:
     name = late.node.data.identity  # type: ignore[attr-defined]
     assert caught.value.message.startswith(f"source {name}: 1 rows are late; the first starts at")
     assert re.fullmatch(r"test_user_errors\.py:\d+", caught.value.where or "")
+
+
+def _three_axes() -> Any:
+    table = pa.table({"t": np.arange(8) * 10, "x": np.arange(8.0), "y": np.ones(8), "z": np.ones(8)})
+    return hp.from_arrow(table, time="t").signal("x", "y", "z").sample(10)
+
+
+def _one_axis() -> Any:
+    return _three_axes().channel(0)
+
+
+NO_FUNCTION: dict[str, Callable[[Any], Any]] = {
+    "where": lambda f: _one_axis().where(f),
+    "map": lambda f: _one_axis().map(f),
+    "combine": lambda f: _one_axis().combine(_one_axis(), f),
+    "windows-map": lambda f: _one_axis().window(4).map(f),
+    "windows-combine": lambda f: _one_axis().window(4).combine(_one_axis().window(4), f),
+    "reduce": lambda f: _one_axis().window(4).reduce(f),
+    "unwindow": lambda f: _one_axis().window(4).unwindow(f),
+    "aggregate": lambda f: _one_axis().window(4).aggregate(f),
+    "aggregate-result": lambda f: _one_axis().window(4).aggregate(np.add, result=f),
+    "fill_with": lambda f: hp.fill_with(f),
+}
+
+
+@pytest.mark.parametrize("name", NO_FUNCTION)
+@pytest.mark.parametrize("given", [hp.col("x") > 1, "median", np.ones(8, bool)], ids=["expression", "text", "array"])
+def test_what_is_no_function_is_refused_when_the_query_is_built(name: str, given: Any) -> None:
+    said = f"a function is expected here, got {type(given).__name__}"
+    with pytest.raises(ParameterError, match=said) as error:
+        NO_FUNCTION[name](given)
+    assert "lambda v: v > 1" in str(error.value) and "at test_user_errors.py" in str(error.value)
+
+
+def test_three_axes_are_compared_by_their_length() -> None:
+    with pytest.raises(SignalTypeError, match=re.escape("take norm() first")):
+        _three_axes().trigger(on=4, off=3)
+    found = _three_axes().norm().trigger(on=4, off=3).to_arrow()
+    assert found["samples"].to_pylist() == [4]  # from x = 4 on: the root of 18 is above 4, and that of 11 is not
+
+
+@pytest.mark.parametrize("number", ["x", 1.0, True])
+def test_channels_have_numbers(number: Any) -> None:
+    with pytest.raises(ParameterError, match=f"channel: a channel has a number, got {number!r}"):
+        _three_axes().channel(number)
+    with pytest.raises(ParameterError, match=f"channel: a channel has a number, got {number!r}"):
+        _three_axes().window(4).channel(number)

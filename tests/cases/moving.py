@@ -14,7 +14,7 @@ from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source
 from tests.cases.uniform import uniform
 
-from hydrophone.ops.parts import Part
+from hydrophone.ops.parts import Norm, Part
 from hydrophone.ops.ranks import Hampel
 from hydrophone.ops.rolling import Rolling
 from hydrophone.ops.shift import Difference, Shift
@@ -181,6 +181,25 @@ CASES = [
         lambda x: {k: abs(v) for k, v in x.items()},
         tolerance=1e-15,
         why="NumPy's and Python's absolute values round differently",
+    ),
+    uniform(
+        "norm",
+        Norm,
+        _vectors(),
+        lambda x: x.norm(),
+        lambda x: {k: np.float64(np.linalg.norm(np.float64(v))) for k, v in x.items()},
+        tolerance=1e-15,
+        why="one rounding",
+        period=1,
+        columns=("v", "w"),
+    ),
+    uniform(
+        "norm-one-channel",
+        Norm,
+        data.beats(218, value=data.widest),
+        lambda x: x.norm(),
+        lambda x: {k: abs(float(v)) for k, v in x.items()},
+        tolerance=0,
     ),
     uniform(
         "part-all",

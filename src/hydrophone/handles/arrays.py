@@ -104,9 +104,10 @@ class Arrays(Query):
         A function gets an array with a row per sample and a column per window, the oldest first, NaN where there is none.
         """
         refuse_other_length(self.node.type, "unwindow")
-        if how == "sum":
+        named = how if isinstance(how, str) else ""  # an expression would not be compared
+        if named == "sum":
             return self._then(OverlapAdd)
-        if how == "mean":
+        if named == "mean":
             counts: Query = self._then(MapWindows, function=_ones)
             whole = self.node.type.dtype.kind in "iu"  # their sums may have no room in a narrow type
             parts: Query = self._then(MapWindows, function=_doubles) if whole else self

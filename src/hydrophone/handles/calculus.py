@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hydrophone.handles.lengths import in_floats, rate, samples
 from hydrophone.handles.query import Query
 from hydrophone.ops.integrals import Integrate
-from hydrophone.ops.parts import Part
+from hydrophone.ops.parts import Norm, Part
 from hydrophone.ops.shift import Difference, Shift
 from hydrophone.plan.types import Missing
 from hydrophone.time import Duration, duration
@@ -33,8 +33,20 @@ class Calculus(Query):
         return self._then(Part, which=which)
 
     def magnitude(self) -> UniformSignal:
-        """``numpy.abs`` of every sample."""
+        """``numpy.abs`` of every sample, channel by channel; `norm` is the length over all channels."""
         return self.part("magnitude")
+
+    def norm(self) -> UniformSignal:
+        """The length of every sample as a vector of its channels, ``numpy.linalg.norm(x, axis=1)``: one value of three axes.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, hydrophone as hp
+        >>> rows = pa.table({"t": [0, 10], "x": [3.0, 0.0], "y": [4.0, 1.0]})
+        >>> hp.from_arrow(rows, time="t").signal("x", "y").sample(10).norm().to_arrow()["value"].to_pylist()
+        [5.0, 1.0]
+        """
+        return self._then(Norm)
 
     def angle(self) -> UniformSignal:
         """``numpy.angle`` of every sample, in radians."""

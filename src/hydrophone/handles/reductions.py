@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hydrophone.handles.query import Query
+from hydrophone.ops.calls import refuse_no_function
 from hydrophone.ops.reduce import Reduce
 from hydrophone.ops.rolling import Rolling, Statistic
 from hydrophone.ops.window_operator import Adding, Apply, sliding
@@ -101,6 +102,8 @@ class Reductions(Query):
         >>> x.window(2, hop=1).aggregate(add, remove).to_arrow()["value"].to_pylist()
         [9.0, 35.0, 91.0]
         """
+        for function in (add, *(f for f in (remove, result) if f is not None)):
+            refuse_no_function("aggregate", function)
         start = tuple(np.atleast_1d(np.asarray(initial)).tolist())
         states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=sliding(self.node))
         return states._then(Reduce, function=result or _first, at=at, what="aggregate")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.errors import DataError
+from hydrophone.errors import DataError, ParameterError
 
 Array = npt.NDArray[Any]
 
@@ -17,6 +17,23 @@ Array = npt.NDArray[Any]
 def name_of(function: Callable[..., Any]) -> str:
     """What a user calls a function."""
     return getattr(function, "__qualname__", type(function).__name__)
+
+
+def refuse_no_function(what: str, function: object) -> None:
+    """Expressions, names and arrays where a function is expected.
+
+    Examples
+    --------
+    >>> refuse_no_function("where", "v > 1")
+    Traceback (most recent call last):
+    hydrophone.errors.ParameterError: where: a function is expected here, got str
+      Hint: a function of arrays, such as lambda v: v > 1; expressions (hp.col("v") > 1) are for columns of events, before sample
+    """
+    if not callable(function):
+        raise ParameterError(
+            f"{what}: a function is expected here, got {type(function).__name__}",
+            hint='a function of arrays, such as lambda v: v > 1; expressions (hp.col("v") > 1) are for columns of events, before sample',
+        )
 
 
 def frozen(values: Array) -> Array:
@@ -67,6 +84,7 @@ def guarded(
     >>> guarded("map", "it gets an array", np.negative, np.array([1, 2]))
     array([-1, -2])
     """
+    refuse_no_function(what, function)
     try:
         with np.errstate(all="ignore"):
             return np.asarray(function(*(frozen(a) for a in arrays), **options))

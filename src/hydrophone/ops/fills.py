@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import DataError, ParameterError, located
-from hydrophone.ops.calls import guarded, name_of
+from hydrophone.ops.calls import guarded, name_of, refuse_no_function
 from hydrophone.ops.sampling import Fill, _gap
 from hydrophone.time import Duration
 
@@ -149,6 +149,7 @@ def fill_with(function: Callable[[Array, Array], Array], points: int = 3, max_ga
     The function gets two arrays with a row per beat and a column per point: how many nanoseconds the point lies after the beat (NaN where
     there is none), and its value. It gives one value per row.
     """
+    refuse_no_function("fill_with", function)
     if points < 2:
         raise ParameterError(f"fill_with: points must be at least 2, got {points}")
     return FillWith(_gap(max_gap), function, points)

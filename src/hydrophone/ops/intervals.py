@@ -69,9 +69,12 @@ def intervals(x: UniformType, what: str) -> StreamType:
 def refuse_order(x: UniformType, what: str) -> None:
     """Only real samples of one channel can be compared."""
     if x.channels or x.dtype.kind == "c":
-        raise SignalTypeError(
-            f"{what}: {x.describe()} has no order", hint="pick a channel(), or take the magnitude() first"
+        hint = (
+            "take norm() first, the length of the vector over all channels, or pick a channel(0)"
+            if x.channels
+            else "take the magnitude() first"
         )
+        raise SignalTypeError(f"{what}: {x.describe()} has no order", hint=hint)
 
 
 def refuse_taken(x: UniformType, names: Sequence[str], what: str) -> None:

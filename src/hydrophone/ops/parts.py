@@ -1,4 +1,4 @@
-"""Parts of complex samples, each by itself."""
+"""Parts of complex samples, each by itself; and the length of vectors."""
 
 from __future__ import annotations
 
@@ -57,3 +57,23 @@ class PartKernel(Stateless):
         assert isinstance(batch, Segments)
         with np.errstate(all="ignore"):
             return batch.with_values(np.ascontiguousarray(self.function(batch.values)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Norm(Node):
+    """The length of every sample as a vector of its channels; reference: ``numpy.linalg.norm(x, axis=1)``. NaN in a channel gives NaN."""
+
+    gives = None
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """As NumPy: real, and whole numbers become floats, before they are squared."""
+        dtype = np.linalg.norm(np.ones((1, 1), x.dtype), axis=1).dtype
+        return UniformType(x.key, x.time, x.clock, dtype, 0, x.timebase)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Sample by sample."""
+        return PartKernel(_norm)
+
+
+def _norm(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.linalg.norm(values.reshape(len(values), -1), axis=1)

@@ -158,6 +158,7 @@ class Channel(Node):
 
     def output_type(self, x: UniformType) -> UniformType:
         """Scalar."""
+        check_number(self.number)
         if not 0 <= self.number < max(x.channels, 1):
             raise ParameterError(f"channel: no channel {self.number}; this signal has {max(x.channels, 1)}")
         return UniformType(x.key, x.time, x.clock, x.dtype, 0, x.timebase)
@@ -165,6 +166,15 @@ class Channel(Node):
     def kernel(self, x: UniformType) -> Kernel:
         """A view."""
         return ChannelKernel(self.number)
+
+
+def check_number(number: object) -> None:
+    """Channels have no names."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        raise ParameterError(
+            f"channel: a channel has a number, got {number!r}",
+            hint="from 0 on, in the order in which signal() named the columns",
+        )
 
 
 class ChannelKernel(Stateless):

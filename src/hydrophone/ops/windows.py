@@ -18,6 +18,7 @@ from hydrophone.marks import Mark, of
 from hydrophone.ops.calls import guarded, name_of
 from hydrophone.ops.grids import Grids
 from hydrophone.ops.history import History
+from hydrophone.ops.signals import check_number
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType, WindowedType
@@ -364,6 +365,7 @@ class WindowChannel(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """Without channels."""
+        check_number(self.number)
         if not 0 <= self.number < max(x.channels, 1):
             raise ParameterError(f"channel: no channel {self.number}; these windows have {max(x.channels, 1)}")
         return replace(x, channels=0)
