@@ -158,6 +158,9 @@ class Designs(Filters):
 
         Start, gap and end: samples that have fewer than ``window // 2`` neighbours on either side give nothing (SciPy's edges
         are made up). Results come ``window // 2`` samples later than their input.
+
+        A derivative (`deriv`) is per `delta`, by default per sample; with the period in seconds as `delta` it is per second, as that
+        of `differentiate`.
         """
         import scipy.signal
 

@@ -21,7 +21,19 @@ class Detectors(ZeroPhase):
     """Methods of `UniformSignal`. Sizes are in samples, or durations that are whole multiples of the period."""
 
     def trigger(self, on: float, off: float, *, report: Duration | None = None) -> Stream:
-        """Intervals from the first sample above `on` to the first below `off`; `report` cuts long ones as in `above`."""
+        """Intervals from the first sample above `on` to the first below `off`; `report` cuts long ones as in `above`.
+
+        Start: no interval is open. Gap: a missing sample ends an interval, and so does NaN; the next one begins only above `on`. So does
+        every hole in a score whose windows lack a sample. End: the end of the data ends an interval after its last sample.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, hydrophone as hp
+        >>> rows = pa.table({"t": [0, 10, 20, 40, 50], "v": [5.0, 3.0, 3.0, 3.0, 5.0]})  # 30 is lost
+        >>> found = hp.from_arrow(rows, time="t").signal("v").sample(10).trigger(on=4, off=2)
+        >>> found.select("samples").to_arrow().to_pylist()
+        [{'t': 0, 'end': 30, 'samples': 3}, {'t': 50, 'end': 60, 'samples': 1}]
+        """
         cut = None if report is None else duration(report)
         return self._then(Trigger, on=float(on), off=float(off), report=cut)
 
