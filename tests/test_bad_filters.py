@@ -217,7 +217,7 @@ BAD: dict[str, Bad] = {
     "coincidence": (
         ParameterError,
         lambda: signal().above(1).coincidence(0),
-        "coincidence: k must be at least 1, got 0",
+        "coincidence: k must be a whole number, at least 1, got 0",
     ),
     "coincidence-by": (ParameterError, lambda: signal().above(1).coincidence(2, "site"), "no column 'site'"),
     "cfar-cells": (ParameterError, lambda: signal().cfar(3, cells=0), "cfar: cells must be at least 1 sample"),

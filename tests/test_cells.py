@@ -114,3 +114,17 @@ def test_memory_is_bounded() -> None:
         held.add(panes.cells(rows(seed, 50_000, 1_000_000)), 50_000)
     assert len(held.table.taken) <= cells.ENTRIES
     assert held.table.nbytes < 3 * cells.ENTRIES * (16 + 8 * len(held.table.kinds))
+
+
+def test_a_users_function_is_never_asked_about_no_rows() -> None:
+    """NumPy's `vectorize` refuses them, and so may anything that a user writes."""
+    own = hp.aggregate("v", create=np.zeros, add=np.vectorize(lambda s, v: s + v), merge=np.add, result=np.asarray)
+    held = cells.TaskCells(kernel({"total": own}), "vectorized", 1.0)
+    assert len(held.rest()) == 0
+    panes = held.panes
+    for seed in (1, 2):
+        batch = rows(seed, 50, 3)
+        kept = batch.select(np.asarray(batch.columns["v"].is_valid()))
+        held.add(panes.cells(kept), len(kept))
+    assert len(held.rest()) > 0
+    assert len(held.rest()) == 0

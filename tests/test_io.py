@@ -228,6 +228,11 @@ def test_times_that_are_numbers_count_a_unit(tmp_path: Path, unit: Any, cell: st
     assert found["t"].type == pa.int64() and found["t"].to_pylist() == [nanoseconds]
 
 
+def test_short_floats_are_times_as_exactly_as_they_can(tmp_path: Path) -> None:
+    found = hp.read.csv(csv(tmp_path, "t,v\n0.1,1\n"), time="t", time_unit="s", types={"t": "float32"}).to_arrow()
+    assert found["t"].to_pylist() == [round(float(np.float32(0.1)) * 1e9)]
+
+
 def test_ends_marks_and_missing_times_have_the_unit_too(tmp_path: Path) -> None:
     file = csv(tmp_path, "t,e,m,v\n0,1.5,,1\n2,2.5,0.5,2\n")
     promise = hp.punctuated("m")

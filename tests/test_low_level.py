@@ -76,6 +76,14 @@ def test_nothing_grows_old_without_a_limit() -> None:
     assert len(table.taken) == len(table.rest()[0]) == 5
 
 
+@pytest.mark.parametrize("late", [None, 1, 3])
+def test_windows_may_be_as_far_apart_as_numbers_reach(late: int | None) -> None:
+    table = LowLevel(4, [(np.add, np.int64)], late=late)
+    window = np.array([-(2**62) - 2, 2**62 + 5, -5, 2**62 + 6])
+    shed = table.add(np.arange(4), window, [np.ones(4, np.int64)])
+    assert sorted([*shed[1], *table.rest()[1]]) == sorted(window.tolist())
+
+
 @pytest.mark.parametrize("kind", [np.uint64, np.int8, np.uint8, np.float32])
 def test_numbers_keep_their_kind(kind: type) -> None:
     """Large unsigned ones too, which are negative to those who look at their bits."""

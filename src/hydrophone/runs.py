@@ -209,7 +209,7 @@ def _digit_order(slot, highest):  # type: ignore[no-untyped-def]
     order, moved = np.arange(rows), np.empty(rows, np.int64)
     place = np.empty(digits + 1, np.int64)
     shift = 0
-    while highest >> shift:
+    while shift < 63 and highest >> shift:
         place[:] = 0
         for i in range(rows):
             place[((number[i] >> shift) & (digits - 1)) + 1] += 1

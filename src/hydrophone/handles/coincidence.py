@@ -48,8 +48,8 @@ class Coincidences(Query):
         >>> seen.coincidence(2).select().stitch().to_arrow().to_pylist()
         [{'t': 10, 'end': 35}]
         """
-        if k < 1:
-            raise ParameterError(f"coincidence: k must be at least 1, got {k}")
+        if k < 1 or k != int(k):
+            raise ParameterError(f"coincidence: k must be a whole number, at least 1, got {k}")
         lived: Stream = self  # type: ignore[assignment]
         if within is not None:
             lived = lived.extend(within).select(*(c for c in by if c not in lived.node.type.key.names)).stitch()

@@ -188,6 +188,7 @@ def _nanoseconds(numbers: pa.ChunkedArray, unit: str, what: str) -> pa.Array:
         )
     if counted.dtype.kind == "f":
         # The whole part by itself: all of it times a power of ten would round twice.
+        counted = counted.astype(np.float64)
         whole = np.floor(counted)
         found = whole.astype(np.int64) * scale + np.rint((counted - whole) * scale).astype(np.int64)
     else:

@@ -48,10 +48,12 @@ class Strays:
 def most_samples() -> int:
     """`MOST_SAMPLES`, or fewer where slot, index and value of them would take half of this machine's memory: the system would kill us."""
     try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
+        pages = os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        pages = -1
+    if pages < 0:  # not every system tells
         return MOST_SAMPLES
-    return min(MOST_SAMPLES, memory // 2 // 24)
+    return min(MOST_SAMPLES, pages * os.sysconf("SC_PAGE_SIZE") // 2 // 24)
 
 
 @contextmanager

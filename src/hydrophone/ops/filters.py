@@ -135,7 +135,7 @@ class Sos(Node):
     ever: ``scipy.signal.sosfilt(sos, x, zi=scipy.signal.sosfilt_zi(sos)[..., None] * x[0])``.
 
     After a NaN or infinity the output is NaN for `settle` samples, as long as it would have rung in the output; then the
-    filter begins at rest. SciPy's would stay NaN for ever, and one bad reading would silence a sensor for good.
+    filter starts again. SciPy's would stay NaN for ever, and one bad reading would silence a sensor for good.
     """
 
     sections: tuple[tuple[float, float, float, float, float, float], ...]

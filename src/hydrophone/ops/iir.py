@@ -26,7 +26,7 @@ class Iir(Node):
     Start: at rest. Gap: ``zero`` lets the filter ring on through the hole (after `settle_iir` samples it is at rest
     again), ``reset`` puts it to rest. With ``initial="steady"`` it starts as if its first sample had been there for ever, see `Sos`:
     ``lfilter(b, a, x, zi=lfilter_zi(b, a) * x[0])``. End: nothing follows the last sample. NaN and infinities: as `Sos`, the output is
-    NaN for as long as they would have rung, then the filter begins at rest.
+    NaN for as long as they would have rung, then the filter starts again.
     """
 
     b: tuple[float | complex, ...]

@@ -6,6 +6,8 @@ table (`LowLevel`). What two cells cannot share is shed: it leaves for the shard
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hydrophone.batch import Events, Ints
@@ -51,13 +53,14 @@ class TaskCells:
 
     def __init__(self, panes: PaneKernel, who: str, worth: float) -> None:
         self.panes, self.who, self.worth = panes, who, worth
-        empty = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), None, panes.kind.columns.empty_table())
-        self._none = panes.parts(empty)
-        merge = [(m, p.dtype) for m, p in zip(panes.merges, self._none, strict=True)] if panes.plain else _NUMBERS
         # No window is ever too old: the shard gets all of them with the end of the task.
-        self.table = LowLevel(ENTRIES, merge, late=None)
-        self._states = self._none  # of cells that the table holds by number
+        self.table = LowLevel(ENTRIES, self._merges() if panes.plain else _NUMBERS, late=None)
+        self._states: Parts | None = None  # of cells that the table holds by number
         self._rows = self._left = 0
+
+    def _merges(self) -> list[tuple[np.ufunc, np.dtype[Any]]]:
+        none = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), None, self.panes.kind.columns.empty_table())
+        return [(m, p.dtype) for m, p in zip(self.panes.merges, self.panes.parts(none), strict=True)]
 
     def due(self) -> bool:
         """Whether to merge the next batch; asked once for each."""
@@ -83,7 +86,7 @@ class TaskCells:
         """Give all cells, and be empty."""
         slot, number, parts = self.table.rest()
         if not self.panes.plain:
-            parts, self._states = [s[parts[0]] for s in self._states], self._none
+            parts, self._states = [s[parts[0]] for s in self._states or ()], None
         if self._left + len(slot) > self.worth * self._rows:
             _skip[self.who] = TRY
         self._rows = self._left = 0
@@ -94,8 +97,10 @@ class TaskCells:
 
     def _numbered(self, slot: Ints, number: Ints, parts: Parts) -> tuple[Ints, Ints, Parts]:
         """For states that only NumPy can merge: the table holds their numbers, of two that meet the least and the largest."""
-        states = [np.concatenate([s, p]) for s, p in zip(self._states, parts, strict=True)]
-        came = np.arange(len(self._states[0]), len(states[0]))
+        # Only parts of rows tell their type: a user's function need not know what to do with none.
+        held = self._states or [p[:0] for p in parts]
+        states = [np.concatenate([s, p]) for s, p in zip(held, parts, strict=True)]
+        came = np.arange(len(held[0]), len(states[0]))
         slot, number, (first, last) = self.table.add(slot, number, [came, came])
         at = self.table.taken
         kept, shed = self.table.parts[at, 0], first

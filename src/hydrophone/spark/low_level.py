@@ -209,6 +209,13 @@ def _flush(before, group, window, parts, out_group, out_window, out_parts, n):  
 
 
 @numba.njit(cache=True, nogil=True)
+def _age(newer, older, last):  # type: ignore[no-untyped-def]
+    """By how many windows one is older, up to `last`; numbers that are too far apart wrap to less than none."""
+    by = newer - older
+    return by if 0 <= by < last else last
+
+
+@numba.njit(cache=True, nogil=True)
 def _turn(by, ages):  # type: ignore[no-untyped-def]
     """All aggregates grow older by so many windows."""
     last = len(ages) - 1
@@ -233,7 +240,7 @@ def _add(  # type: ignore[no-untyped-def]
                 if flush == 2 and cursor < size:  # what slow flush has not come to of the window before
                     n = _flush(newest, group, window, ints, out_group, out_window, out_parts, n)
                     ages[1:] = 0
-                _turn(min(w - newest, last), ages)
+                _turn(_age(w, newest, last), ages)
                 if last > 0 and ages[last] > 0:
                     n = _flush(w - (last - 1), group, window, ints, out_group, out_window, out_parts, n)
                     ages[last] = 0
@@ -248,7 +255,7 @@ def _add(  # type: ignore[no-untyped-def]
                         break
                     old = window[cursor] != _EMPTY and window[cursor] < newest
                     if old:
-                        ages[min(newest - window[cursor], last)] -= 1
+                        ages[_age(newest, window[cursor], last)] -= 1
                         n = _shed(cursor, group, window, ints, out_group, out_window, out_parts, n)
                     cursor += 1
                     if old:
@@ -273,10 +280,10 @@ def _add(  # type: ignore[no-untyped-def]
                 n = _flush(newest, group, window, ints, out_group, out_window, out_parts, n)
                 ages[1:] = 0
                 cursor = size
-            ages[min(newest - window[at], last)] -= 1
+            ages[_age(newest, window[at], last)] -= 1
             n = _shed(at, group, window, ints, out_group, out_window, out_parts, n)
         group[at], window[at] = g, w
-        ages[min(newest - w, last)] += 1
+        ages[_age(newest, w, last)] += 1
         for j in range(len(codes)):
             ints[at, j] = rows_ints[i, j]
     state[0], state[1], state[2] = newest, cursor, countdown

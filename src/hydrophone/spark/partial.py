@@ -44,6 +44,7 @@ _BATCH = "streaming.sql.batchId"  # Spark's own name for the number of the micro
 
 Sent = tuple[pa.Table, Ints]
 """Cells, one row per key and pane, and the shard of each."""
+_NOTHING: Sent = pa.table({}), np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Merging:
         self.pipeline.rows(0, table)
         found = [b for b in self.pipeline.drain() if isinstance(b, Events)]
         if not found:
-            return pa.table({}), np.zeros(0, np.int64)
+            return _NOTHING
         with locating(self.node):
             shed = self.held.add(self.panes.cells(Events.concat(found)), len(table))
         return None if shed is None else self._sent(shed)
@@ -94,6 +95,8 @@ class Merging:
         return sent
 
     def _sent(self, cells: Events) -> Sent:
+        if not len(cells):
+            return _NOTHING
         keys = self.pipeline.keys(self.prefix)
         return _to_table(cells, keys), spread(keys.columns(cells.slot), self.shards, len(cells))
 
