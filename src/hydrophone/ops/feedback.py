@@ -87,8 +87,6 @@ def _sosfilt(
             gap = 0
         for c in range(x.shape[1]):
             for _ in range(gap):
-                if sick[s, c] == _NEW:  # a hole starts nothing
-                    break
                 hole[0] = 0
                 _ring(hole, sections, steady, z[s, c], sick[s], c, settle)
             _ring(x[offsets[run] : offsets[run + 1], c], sections, steady, z[s, c], sick[s], c, settle)

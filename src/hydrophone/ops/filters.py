@@ -132,7 +132,8 @@ class Sos(Node):
     again), ``reset`` puts it to rest. End: nothing follows the last sample.
 
     With ``initial="steady"`` it starts, and starts again wherever it would be put to rest, as if its first sample had been there for
-    ever: ``scipy.signal.sosfilt(sos, x, zi=scipy.signal.sosfilt_zi(sos)[..., None] * x[0])``.
+    ever: ``scipy.signal.sosfilt(sos, x, zi=scipy.signal.sosfilt_zi(sos)[..., None] * x[0])``. Where it starts again inside a hole that
+    is ``zero``, because what rang after a NaN has ended there, the first sample is such a zero.
 
     After a NaN or infinity the output is NaN for `settle` samples, as long as it would have rung in the output; then the
     filter starts again. SciPy's would stay NaN for ever, and one bad reading would silence a sensor for good.
