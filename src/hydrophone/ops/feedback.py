@@ -96,7 +96,8 @@ def _sosfilt(
 @numba.njit(cache=True, nogil=True)
 def _ring(x: Any, sections: Any, steady: Any, state: Any, sick: Any, c: int, settle: int) -> None:
     """Samples of one channel through the filter; around those that are not finite it is silent."""
-    _start(x, steady, state, sick, c)
+    if sick[c] == _NEW:
+        _start(x, steady, state, sick, c)
     finite = sick[c] == 0
     for i in range(len(x)):
         finite &= x[i] - x[i] == 0
@@ -111,7 +112,8 @@ def _ring(x: Any, sections: Any, steady: Any, state: Any, sick: Any, c: int, set
             if sick[c] == 0 and len(steady):
                 sick[c] = _NEW
         else:
-            _start(x[i : i + 1], steady, state, sick, c)
+            if sick[c] == _NEW:
+                _start(x[i : i + 1], steady, state, sick, c)
             _filter(x[i : i + 1], sections, state)
         if bad:
             sick[c] = settle
@@ -121,7 +123,7 @@ def _ring(x: Any, sections: Any, steady: Any, state: Any, sick: Any, c: int, set
 @numba.njit(cache=True, nogil=True)
 def _start(x: Any, steady: Any, state: Any, sick: Any, c: int) -> None:
     """A filter that is new begins as if the first sample had been there for ever; one that is not finite starts nothing."""
-    if sick[c] == _NEW and len(x) and x[0] - x[0] == 0:
+    if len(x) and x[0] - x[0] == 0:
         sick[c] = 0
         state[:] = steady * x[0]
 
