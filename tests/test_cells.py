@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import hydrophone as hp
 from hydrophone.batch import Events
-from hydrophone.ops.aggregates import PaneKernel, parts_of
+from hydrophone.ops.aggregates import parts_of
+from hydrophone.ops.panes import PaneKernel
 from hydrophone.spark import cells
 
 PLAIN = {"n": hp.count(), "there": hp.count("v"), "total": hp.sum("i"), "low": hp.min("v"), "high": hp.max("u")}

@@ -14,8 +14,8 @@ from hydrophone.bench import flush as bench
 from hydrophone.bench.packets import Link
 from hydrophone.engine.local import Live
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.ops.aggregates import ClosingKernel
 from hydrophone.ops.flush import Flush
+from hydrophone.ops.panes import ClosingKernel
 from hydrophone.plan.lower import lower, stages
 from hydrophone.spark.batch import explain, ready
 from hydrophone.spark.scan import at_once

@@ -18,7 +18,6 @@ from hydrophone.marks import Mark, held_back, moved, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
-    ClosingKernel,
     aggregate_fields,
     check_aggregates,
     check_span,
@@ -29,6 +28,7 @@ from hydrophone.ops.aggregates import (
 )
 from hydrophone.ops.flush import Flush, check_flush, longest_wait
 from hydrophone.ops.folding import fold
+from hydrophone.ops.panes import ClosingKernel
 from hydrophone.ops.removing import Chain, afresh
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node

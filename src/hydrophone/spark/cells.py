@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from hydrophone.batch import Events, Ints
-from hydrophone.ops.aggregates import PaneKernel, part_table, parts_of, split
+from hydrophone.ops.aggregates import part_table, parts_of, split
+from hydrophone.ops.panes import PaneKernel
 from hydrophone.ops.summaries import Parts
 from hydrophone.spark.low_level import LowLevel
 

@@ -14,10 +14,12 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark
-from hydrophone.ops.aggregates import PaneKernel, Tumble, TumbleKernel, part_table, parts_of
+from hydrophone.ops.aggregates import part_table, parts_of
+from hydrophone.ops.panes import PaneKernel
 from hydrophone.ops.picks import Pick
 from hydrophone.ops.sets import Union
 from hydrophone.ops.summaries import Aggregate, Parts
+from hydrophone.ops.tumble import Tumble, TumbleKernel
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.source import Source
 from hydrophone.plan.types import StreamType

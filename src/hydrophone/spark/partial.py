@@ -21,10 +21,11 @@ import pyarrow as pa
 from hydrophone.batch import Events, Ints
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.keys import KeyTable, spread
-from hydrophone.ops.aggregates import PaneKernel, Tumble
+from hydrophone.ops.panes import PaneKernel
 from hydrophone.ops.picks import Pick
 from hydrophone.ops.sets import Union
 from hydrophone.ops.sliding import Sliding
+from hydrophone.ops.tumble import Tumble
 from hydrophone.plan.lower import Stage
 from hydrophone.plan.node import Node, locating
 from hydrophone.plan.source import Port

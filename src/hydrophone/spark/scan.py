@@ -21,13 +21,13 @@ from hydrophone.engine.ingest import instants
 from hydrophone.errors import PlanError
 from hydrophone.io.arrow import ArrowData
 from hydrophone.io.parquet import File, ParquetData, check_fragment, named
-from hydrophone.ops.aggregates import Tumble
 from hydrophone.ops.epochs import Epochs
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
 from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import Session, Sliding
 from hydrophone.ops.snapshots import Snapshot
+from hydrophone.ops.tumble import Tumble
 from hydrophone.plan.node import Node
 from hydrophone.plan.rewrite import filters_on_sources
 from hydrophone.plan.source import Layout, Source
