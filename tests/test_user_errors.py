@@ -14,7 +14,7 @@ import pytest
 import hydrophone as hp
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import DataError, HydrophoneError, ParameterError, SignalTypeError
-from hydrophone.ops.aggregates import PaneKernel
+from hydrophone.ops.panes import PaneKernel
 from hydrophone.plan.lower import stages
 from hydrophone.spark.partial import LEAST, Partial, absorb, partial_of
 

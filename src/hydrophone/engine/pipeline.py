@@ -15,7 +15,7 @@ from hydrophone.batch import Batch, Ints, Progress
 from hydrophone.engine.ingest import ingest, instants, slots
 from hydrophone.engine.key_marks import KeyMarks
 from hydrophone.engine.late import LateRows
-from hydrophone.errors import HydrophoneError, StateVersionError
+from hydrophone.errors import StateVersionError
 from hydrophone.kernel import Joint, Kernel
 from hydrophone.keys import KeyTable
 from hydrophone.marks import Mark, by_slot, least, of
@@ -153,12 +153,9 @@ class Pipeline:
                 continue
             kernel = self.kernels[node]
             kernel.joints = tuple(self.joints.get(i) for i in node.inputs)
-            try:
+            with locating(node):
                 batches, mark = kernel.advance(self._marks_for(node))
                 self._give(node, batches)
-            except HydrophoneError as error:
-                error.locate(node.name(), node.where)
-                raise
             self.marks[node] = max(before, least(mark))
             if isinstance(mark, np.ndarray):
                 self.key_marks[node] = mark
@@ -193,11 +190,8 @@ class Pipeline:
             if node in self._out:
                 self._out[node].append(batch)
             for consumer, port in self.consumers[node]:
-                try:
+                with locating(consumer):
                     self._give(consumer, self.kernels[consumer].step(port, batch))
-                except HydrophoneError as error:
-                    error.locate(consumer.name(), consumer.where)
-                    raise
 
     def drain(self, root: Node | None = None) -> list[Batch]:
         """Take what has reached a root."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -163,14 +162,23 @@ def build(node: Node) -> Node:
     return node
 
 
-@contextmanager
-def locating(node: Node) -> Iterator[None]:
-    """Around what an operator does: its errors say the operator and the user's line."""
-    try:
-        yield
-    except HydrophoneError as error:
-        error.locate(node.name(), node.where)
-        raise
+class locating:
+    """Around what an operator does: its errors say the operator and the user's line.
+
+    A class, because every step of every operator passes here, and a generator would cost more than it does.
+    """
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, HydrophoneError):
+            error.locate(self.node.name(), self.node.where)
 
 
 def canonical(value: Any) -> str:
