@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hydrophone.handles.lengths import in_floats, rate, samples
+from hydrophone.handles.floats import in_floats
+from hydrophone.handles.lengths import rate, samples
 from hydrophone.handles.query import Query
 from hydrophone.ops.integrals import Integrate
 from hydrophone.ops.parts import Norm, Part

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.errors import ParameterError
-from hydrophone.handles.lengths import in_floats, samples
+from hydrophone.handles.floats import in_floats
+from hydrophone.handles.lengths import samples
 from hydrophone.handles.zero_phase import ZeroPhase
 from hydrophone.ops.arrays import refuse_complex
 from hydrophone.ops.peaks import FindPeaks

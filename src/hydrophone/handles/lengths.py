@@ -1,9 +1,8 @@
-"""What users say about extents and rates, in samples and Hz of the signal at hand; and numbers with room for results."""
+"""What users say about extents and rates, in samples and Hz of the signal at hand."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.plan.types import UniformType
@@ -50,12 +49,3 @@ def hertz(value: float | str, kind: UniformType, what: str) -> float:
     if not 0 < frequency < fs / 2:
         raise ParameterError(f"{what} must be above 0 and below half the rate ({fs / 2:g} Hz), got {value!r}")
     return frequency
-
-
-def in_floats(signal: Any, but: str = "") -> Any:
-    """Whole numbers as doubles, for what gives floats in the end: differences and squares of narrow ones would wrap before.
-
-    `but` names a type that stays as it is: differences of int64 are exact, and a double has not room for all of its digits.
-    """
-    dtype = signal.node.type.dtype
-    return signal * 1.0 if dtype.kind in "iu" and dtype.name != but else signal

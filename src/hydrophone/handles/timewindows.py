@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hydrophone.errors import ParameterError, located
 from hydrophone.handles.query import Query, handle
-from hydrophone.ops.aggregates import Tumble, check_span
+from hydrophone.ops.aggregates import check_span
 from hydrophone.ops.consecutive import LastN
 from hydrophone.ops.counting import CountWindow, sequence_of
 from hydrophone.ops.flush import Flush
@@ -19,6 +19,7 @@ from hydrophone.ops.signals import ToSignal
 from hydrophone.ops.sliding import RunningTumble, Session, Sliding
 from hydrophone.ops.snapshots import Snapshot
 from hydrophone.ops.summaries import Aggregate
+from hydrophone.ops.tumble import Tumble
 from hydrophone.plan.node import Node, build
 from hydrophone.time import Duration, duration
 

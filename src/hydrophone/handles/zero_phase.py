@@ -10,7 +10,8 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.arithmetic import Arithmetic
 from hydrophone.handles.calculus import Calculus
 from hydrophone.handles.designs import Designs, Numbers, finite_taps
-from hydrophone.handles.lengths import in_floats, rate, samples
+from hydrophone.handles.floats import in_floats
+from hydrophone.handles.lengths import rate, samples
 from hydrophone.handles.moving import MovingAggregates
 from hydrophone.ops.ahead import FirAhead
 from hydrophone.ops.arrays import refuse_complex
