@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.kernel import Marks
-from hydrophone.marks import Mark
+from hydrophone.marks import Mark, moved
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -24,6 +24,7 @@ from hydrophone.ops.place import in_order
 from hydrophone.ops.summaries import Parts
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import stable_order
+from hydrophone.time import MIN_TIME
 
 
 class PaneKernel(Aggregating):
@@ -149,6 +150,7 @@ class ClosingKernel(PaneKernel):
 
     keyed = True
     pending: Pending | None = None
+    _reached: Mark = MIN_TIME  # the panes that were over at the last mark; not known after a restore
 
     def smooth(self, flush: Flush | None, every: int) -> None:
         """Let results leave as `flush` says; windows follow each other `every` so often."""
@@ -162,11 +164,21 @@ class ClosingKernel(PaneKernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the windows that ended at or before the mark, or those of them that should leave now."""
-        results, bound = self.closed(marks[0])
-        return (results, bound) if self.pending is None else self.pending.later(results, bound, marks[0])
+        mark = marks[0]
+        reached, before = moved(mark, self._pane_of), self._reached
+        self._reached = reached
+        # Marks come more often than panes end. Of keys with marks of their own one may have come just now, in the slot of another.
+        same = not isinstance(reached, np.ndarray) and not isinstance(before, np.ndarray) and reached == before
+        results = () if same else self.closed(mark)
+        bound = self.first_open(mark)
+        return (results, bound) if self.pending is None else self.pending.later(results, bound, mark)
 
-    def closed(self, mark: Mark) -> tuple[Iterable[Batch], Mark]:
-        """The results that a mark makes final, and the start of the first window that is not."""
+    def closed(self, mark: Mark) -> Iterable[Batch]:
+        """The results that a mark makes final."""
+        raise NotImplementedError
+
+    def first_open(self, mark: Mark) -> Mark:
+        """The start of the first window that a mark does not make final."""
         raise NotImplementedError
 
     def compact(self) -> None:

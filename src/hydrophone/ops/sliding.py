@@ -138,12 +138,11 @@ class SlidingKernel(ClosingKernel):
             # Of every key the window after the last one given, as far as that reached: nothing can come there any more.
             self.next: Held[Events] = Held(Events)
 
-    def closed(self, mark: Mark) -> tuple[Iterable[Batch], Mark]:
+    def closed(self, mark: Mark) -> Iterable[Batch]:
         """The windows that ended at or before the mark, and running results until then."""
-        bound = self._next_start(mark)
         held = self._compact()
-        if held is None or (isinstance(mark, int) and mark == MIN_TIME):
-            return (), bound
+        if held is None:
+            return ()
         self.given.reserve(len(self.keys))
         low, start = self._due(held, mark)
         stop, final = add_time(start, self.size), None
@@ -165,7 +164,7 @@ class SlidingKernel(ClosingKernel):
         slots = np.unique(held.slot)
         self.given["until"][slots] = np.maximum(self.given["until"][slots], of(mark, slots))
         self.given.touch(slots)
-        return out, bound
+        return out
 
     def _over(self, held: Events, slot: Ints, start: Ints, low: Ints, high: Ints) -> Parts:
         """The parts of windows in the order of slot and start, each over the panes ``low .. high - 1``."""
@@ -216,7 +215,7 @@ class SlidingKernel(ClosingKernel):
         """Whether a window is made afresh, so that rounding errors end there."""
         return (start - self.offset) // self.every % afresh(self.size // self.every) == 0
 
-    def _next_start(self, mark: Mark) -> Mark:
+    def first_open(self, mark: Mark) -> Mark:
         """The start of the first window that ends after the mark."""
         return moved(mark, lambda m: add_time((self._ended(m) + 1) * self.every, self.offset))
 

@@ -65,11 +65,14 @@ class Tumble(Node):
 class TumbleKernel(ClosingKernel):
     """A window is one pane."""
 
-    def closed(self, mark: Mark) -> tuple[Iterable[Batch], Mark]:
+    def first_open(self, mark: Mark) -> Mark:
+        """The start of the window in which the mark lies."""
+        return moved(mark, self._pane_of)
+
+    def closed(self, mark: Mark) -> Iterable[Batch]:
         """The windows that ended at or before the mark."""
-        bound = moved(mark, self._pane_of)
         if not any(self._over(part.slot, part.start, mark).any() for part in self.open.parts):
-            return (), bound
+            return ()
         held = self._compact()
         assert held is not None
         cells = self.open.take(self._over(held.slot, held.start, mark))
@@ -77,7 +80,7 @@ class TumbleKernel(ClosingKernel):
         columns = self.results(parts_of(cells), self.picks_between(cells.slot, cells.start, stop))
         for _, rows in self.rows():
             forget(rows, lambda r: self._over(r.slot, self._pane_of(r.start), mark))
-        return (Events(cells.slot, cells.start, stop, columns),), bound
+        return (Events(cells.slot, cells.start, stop, columns),)
 
     def _over(self, slot: Ints, start: Ints, mark: Mark) -> Mask:
         """Which windows nothing can fall into any more."""
