@@ -27,6 +27,8 @@ Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
 
 
+SWEPT = 16
+"""Marks after which keys that nothing needs are forgotten at the latest."""
 RECENT = 100
 """How many turns `Batches.progress` remembers, as many as Spark does of a stream."""
 
@@ -133,6 +135,7 @@ class Live:
         self._kept = [LateRows(late, s.layout.time, s.layout.end, s.data.identity) for s in self.sources]
         self._ended: set[int] = set()
         self._counted: dict[int, int] = {}
+        self._unswept = self._needed = 0  # rows since keys were forgotten, and how many were not
         named = [(s.data.identity, waiting_for(root, s)) for s in self.sources]
         self._watch, self._unmarked = Watch(named), Unmarked(named, unmarked)
 
@@ -140,6 +143,7 @@ class Live:
         """Take rows of a source."""
         tracker = self._trackers[port]
         count = len(table)
+        self._unswept += count
         if tracker is not None:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
             layout = self.sources[port].layout
@@ -158,10 +162,17 @@ class Live:
         """Let the progress of the sources pass through all operators, and forget keys that nothing needs."""
         marks = [self._progress(port) for port in range(len(self.sources))]
         self.pipeline.advance(marks)
-        self.pipeline.sweep()
+        self._sweep()
         # A source that promises nothing is reported by its rows instead.
         far = {i: self.pipeline.far(i, p.mark) for i, p in enumerate(marks)}
         self._watch.see({i: MAX_TIME if self._trackers[i] is None else mark for i, mark in far.items()})
+
+    def _sweep(self) -> None:
+        """Forget keys, once as many rows have come as there were keys the last time, or some marks: it takes a look at every key."""
+        self._unswept += -(-self._needed // SWEPT)
+        if self._unswept >= self._needed or len(self._ended) == len(self.sources):
+            self.pipeline.sweep()
+            self._unswept, self._needed = 0, sum(table.live for table in self.pipeline.scopes.values())
 
     def metrics(self) -> dict[str, Any]:
         """What is held, what was late since the last call, and how far sources and results are."""
