@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, overload
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +30,8 @@ from hydrophone.time import (
 
 __all__ = ["Timebase", "Timebases"]
 
-# The arithmetic of grids: sample k of a grid lies at origin + floor(k * num / den). Written once for Python's
-# ints and for int64 arrays. It divides before it multiplies, so that with num * den below 2**63 (`_check_grid`)
+# The arithmetic of grids: sample k of a grid lies at origin + floor(k * num / den), for Python's ints and for int64
+# arrays. It divides before it multiplies, so that with num * den below 2**63 (`_check_grid`)
 # nothing overflows but what saturates.
 
 
@@ -42,16 +43,42 @@ def _grid_instant(num: Any, den: Any, origin: Any, k: Any) -> Any:
 
 def _grid_index(num: Any, den: Any, origin: Any, t: Any) -> tuple[Any, Any]:
     """Return the first index at or after each instant, and whether it lies exactly there."""
+    if isinstance(t, np.ndarray):
+        found: tuple[Ints, NDArray[np.bool_]]
+        found = _grid_indices(np.atleast_1d(num), np.atleast_1d(den), np.atleast_1d(origin), t)
+        return found
+    if isinstance(num, np.ndarray):
+        return _grid_index(num, den, origin, np.full(len(num), t))
     elapsed = add_time(t, -origin)
     whole = elapsed // num
     part = (elapsed - whole * num) * den
     up = -(-part // num)
     # floor(k * num / den) == elapsed  <=>  0 <= k * num - elapsed * den < den
     index, exact = whole * den + up, up * num - part < den
-    if not isinstance(elapsed, np.ndarray):
-        return (elapsed, False) if elapsed in (MIN_TIME, MAX_TIME) else (index, exact)
-    infinite = is_infinite(elapsed)
-    return (np.where(infinite, elapsed, index), exact & ~infinite) if infinite.any() else (index, exact)
+    return (elapsed, False) if elapsed in (MIN_TIME, MAX_TIME) else (index, exact)
+
+
+@numba.njit(cache=True, nogil=True)
+def _grid_indices(num: Any, den: Any, origin: Any, t: Any) -> Any:
+    """`_grid_index` on one grid, or on one for each instant; compiled, because NumPy would walk over the instants a dozen times."""
+    index, exact = np.empty(len(t), np.int64), np.empty(len(t), np.bool_)
+    shared = len(num) == 1
+    for i in range(len(t)):
+        if shared and i and t[i] == t[i - 1]:  # rows of many keys often come instant by instant
+            index[i], exact[i] = index[i - 1], exact[i - 1]
+            continue
+        at = 0 if shared else i
+        elapsed = t[i] - origin[at]
+        if (t[i] ^ origin[at]) & (t[i] ^ elapsed) < 0 or t[i] in (MIN_TIME, MAX_TIME):
+            elapsed = MIN_TIME if t[i] < 0 else MAX_TIME
+        if elapsed in (MIN_TIME, MAX_TIME):
+            index[i], exact[i] = elapsed, False
+            continue
+        whole = elapsed // num[at]
+        part = (elapsed - whole * num[at]) * den[at]
+        up = np.int64(part > 0) if den[at] == 1 else -(-part // num[at])
+        index[i], exact[i] = whole * den[at] + up, up * num[at] - part < den[at]
+    return index, exact
 
 
 def _check_grid(num: int, den: int, origin: int) -> None:
