@@ -57,8 +57,8 @@ TARGET = 64 << 20
 """Bytes that a task should read."""
 LEAST = 4 << 20
 """Bytes below which another task costs more than it saves."""
-LARGEST = 256 << 20
-"""Bytes that a task may read at most."""
+LARGEST = 4 << 30
+"""Bytes that a task may read at most, where more tasks would read more of them twice: it holds few at once, but begins anew if it fails."""
 AMPLIFICATION = 1.3
 """How many times over slices should read the data: beyond it there are fewer of them, if enough tasks stay busy."""
 WORTH = 3.0

@@ -16,7 +16,8 @@ from hydrophone.plan.source import Layout, Port
 from hydrophone.spark.cells import KEYS
 from hydrophone.spark.data import as_planned, to_held
 from hydrophone.spark.exchange import Packer
-from hydrophone.spark.scan import ROWS_AT_ONCE, ParquetScan, Part, TableScan, columns, earliest
+from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, earliest
+from hydrophone.spark.waiting import Waiting
 from hydrophone.spark.wire import unpacked
 from hydrophone.spark.worker import prepare
 
@@ -167,23 +168,17 @@ def run(stage: Stage, batches: Iterator[pa.RecordBatch], shape: emit.Shape = "ro
             table = unpacked(data.as_buffer())
             pieces.append((earliest(table, layouts[port]), port, table))
     pieces.sort(key=lambda piece: piece[:2])
-    pipeline = Pipeline([stage.root])
-    held: dict[int, list[pa.Table]] = {}
-    rows = 0
+    waiting = Waiting(Pipeline([stage.root]))
     for number, (_, port, table) in enumerate(pieces):
-        held.setdefault(port, []).append(table)
-        rows += len(table)
-        if rows >= ROWS_AT_ONCE and number + 1 < len(pieces):
-            yield from _taken(pipeline, stage, held, Progress(pieces[number + 1][0]), shape)
-            held, rows = {}, 0
-    yield from _taken(pipeline, stage, held, Progress.end(), shape)
+        waiting.add(port, table)
+        if waiting.enough and number + 1 < len(pieces):
+            yield from _taken(waiting, stage, Progress(pieces[number + 1][0]), shape)
+    yield from _taken(waiting, stage, Progress.end(), shape)
 
 
-def _taken(
-    pipeline: Pipeline, stage: Stage, held: dict[int, list[pa.Table]], progress: Progress, shape: emit.Shape
-) -> Iterator[pa.Table]:
-    for port in sorted(held):
-        pipeline.rows(port, pa.concat_tables(held[port]))
+def _taken(waiting: Waiting, stage: Stage, progress: Progress, shape: emit.Shape) -> Iterator[pa.Table]:
+    waiting.give()
+    pipeline = waiting.pipeline
     pipeline.advance([progress] * len(stage.inputs))
     for done in pipeline.drain():
         yield emit.table(done, stage.root.type, pipeline.keys(stage.root), shape)

@@ -21,6 +21,7 @@ from hydrophone.plan.source import Source
 from hydrophone.spark.data import to_held
 from hydrophone.spark.lake import Lake, folder_values
 from hydrophone.spark.scan import ParquetScan, Part, scan_of
+from hydrophone.spark.waiting import Waiting
 from hydrophone.spark.worker import prepare
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
@@ -76,17 +77,19 @@ class Task:
         """Read, run, keep what the share owns; part by part in the order of time, so that little is held at once."""
         pipeline = Pipeline([self.root])
         left = [list(parts) for parts in share.reads]
+        waiting = Waiting(pipeline)
         while any(left):
             _, port = min((parts[0].low, port) for port, parts in enumerate(left) if parts)
-            part = left[port].pop(0)
-            pipeline.rows(port, self.scans[port].read([part], *share.around[port]))
-            if any(left):
+            waiting.add(port, self.scans[port].read([left[port].pop(0)], *share.around[port]))
+            if any(left) and waiting.enough:
+                waiting.give()
                 # What is left to read starts no earlier than its first part.
                 ends = [stop for _, stop in share.around]
                 marks = [min(parts[0].low, end) if parts else end for parts, end in zip(left, ends, strict=True)]
                 pipeline.advance([Progress(mark) for mark in marks])
                 yield from self._owned(pipeline, share)
         # Up to the end of what was read, and no further: only the last slice has seen the end of the data.
+        waiting.give()
         pipeline.advance([Progress(stop) for _, stop in share.around])
         yield from self._owned(pipeline, share)
 
