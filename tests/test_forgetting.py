@@ -30,7 +30,7 @@ def test_keys_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def test_few_rows_at_a_time_do_not_look_at_all_keys_and_forget_them_all_the_same() -> None:
-    many = 10_000
+    many = 100_000
     old = pa.table({"key": np.arange(many), "ts": np.zeros(many, np.int64)})
     late = pa.table({"key": np.zeros(SWEPT, np.int64), "ts": np.full(SWEPT, 20)})
     live = Live(counts(old).node, hp.late.error())

@@ -29,6 +29,8 @@ Arrival = Literal["any", "enforce"]
 
 SWEPT = 16
 """Marks after which keys that nothing needs are forgotten at the latest."""
+FEW = 1024
+"""Keys that are looked at after every mark: it takes next to no time."""
 RECENT = 100
 """How many turns `Batches.progress` remembers, as many as Spark does of a stream."""
 
@@ -169,7 +171,7 @@ class Live:
 
     def _sweep(self) -> None:
         """Forget keys, once as many rows have come as there were keys the last time, or some marks: it takes a look at every key."""
-        self._unswept += -(-self._needed // SWEPT)
+        self._unswept += max(FEW, -(-self._needed // SWEPT))
         if self._unswept >= self._needed or len(self._ended) == len(self.sources):
             self.pipeline.sweep()
             self._unswept, self._needed = 0, sum(table.live for table in self.pipeline.scopes.values())

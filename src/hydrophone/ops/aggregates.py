@@ -88,7 +88,6 @@ class Aggregating(Kernel):
         self.own, self.inverses = len(self.summaries), [i for i in undo if i is not None]
         self.summaries += self.inverses
         self.picks = [a for a in self.aggregates if isinstance(a, Pick)]
-        self.open: Held[Events] = Held(Events)
         for i in range(len(self.picks)):
             setattr(self, f"rows{i}", Held(Events))
 

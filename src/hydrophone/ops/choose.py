@@ -21,7 +21,7 @@ from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.state import Held
-from hydrophone.time import MAX_TIME, add_time
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +94,8 @@ class ChooseKernel(Kernel):
     def __init__(self, k: int, size: int, offset: int) -> None:
         self.k, self.size, self.offset = k, size, offset
         self.open: Held[Events] = Held(Events)
+        self._fresh = 0  # rows that came since the best were chosen among all
+        self._reached: Mark = MIN_TIME
 
     def rank(self, events: Events) -> Ints:
         """Which events come first: least is best."""
@@ -102,19 +104,37 @@ class ChooseKernel(Kernel):
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold the best."""
         assert isinstance(batch, Events)
-        self.open.add(self._best(batch))
+        best = self._best(batch)
+        self.open.add(best)
+        self._fresh += len(best)
+        if 2 * self._fresh >= sum(map(len, self.open.parts)):
+            self._choose()
         return ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the windows that ended."""
-        mark, held = marks[0], self.open.all()
-        bound = moved(mark, lambda m: (m - self.offset) // self.size * self.size + self.offset)
+        mark, before = marks[0], self._reached
+        bound = self._reached = moved(mark, lambda m: (m - self.offset) // self.size * self.size + self.offset)
+        # Marks come more often than windows end. Of keys with marks of their own one may have come just now, in the slot of another.
+        if not isinstance(bound, np.ndarray) and not isinstance(before, np.ndarray) and bound == before:
+            return (), bound
+        held = self._choose()
         if held is None:
             return (), bound
-        held = self._best(held)
-        self.open.replace(held, np.zeros(0, np.int64))
         over = add_time(self._window(held) * self.size + self.offset, self.size) <= of(mark, held.slot)
         return ((self.open.take(over),) if over.any() else ()), bound
+
+    def compact(self) -> None:
+        """Hold the best alone."""
+        self._choose()
+
+    def _choose(self) -> Events | None:
+        held = self.open.all()
+        if held is not None and self._fresh:
+            held = self._best(held)
+            self.open.replace(held, np.zeros(0, np.int64))
+        self._fresh = 0
+        return held
 
     def _window(self, events: Events) -> Ints:
         return (events.start - self.offset) // self.size

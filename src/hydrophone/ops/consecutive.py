@@ -24,12 +24,12 @@ from hydrophone.ops.aggregates import (
 )
 from hydrophone.ops.picks import picked
 from hydrophone.ops.rows import visible, visible_schema
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
-from hydrophone.state import Held
 from hydrophone.time import MAX_TIME, add_time
 
 
@@ -43,13 +43,13 @@ def reach_within(within: int | None, what: str) -> Reach:
 class Recent:
     """The last few events of every key in front of its new ones."""
 
-    def __init__(self, held: Held[Events], count: int, within: int | None) -> None:
+    def __init__(self, held: SlotRows, count: int, within: int | None) -> None:
         self.held, self.count = held, count
         self.within = MAX_TIME if within is None else within
 
     def extend(self, batch: Events) -> tuple[Events, Ints]:
         """Held and new events in order of (slot, start), and the rows that are new; the last ones are held for the next time."""
-        held = self.held.all()
+        held = self.held.take_of(batch.slot)
         rows = batch if held is None else Events.concat([held, batch])
         new = np.arange(len(rows)) >= len(rows) - len(batch)
         order = stable_order(rows.slot, rows.start)  # stable: held events stay before new ones at the same time
@@ -58,7 +58,7 @@ class Recent:
         last = np.append(np.flatnonzero(rows.slot[1:] != rows.slot[:-1]), len(rows) - 1)
         size = np.diff(last, prepend=-1)
         kept = np.minimum(size, self.count)
-        self.held.replace(rows.select(ranges(last + 1 - kept, kept)) if self.count else None, batch.slot)
+        self._hold(rows.select(ranges(last + 1 - kept, kept)))
         return rows, np.flatnonzero(new)
 
     def lowest(self, rows: Events, at: Ints, count: int) -> Ints:
@@ -68,9 +68,12 @@ class Recent:
 
     def forget(self, mark: Mark) -> None:
         """Drop what lies too far back for any event that may come."""
-        held = self.held.all()
-        if held is not None and (over := add_time(held.start, self.within) < of(mark, held.slot)).any():
-            self.held.take(over)
+        held = self.held.take_due(mark)
+        if held is not None:
+            self._hold(held.select(add_time(held.start, self.within) >= of(mark, held.slot)))
+
+    def _hold(self, rows: Events) -> None:
+        self.held.put(rows, due=add_time(add_time(rows.start, self.within), 1))
 
 
 # --- neighbours ---------------------------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ class PairsKernel(Kernel):
 
     def __init__(self, within: int | None, out: StreamType) -> None:
         self.out = out
-        self.last: Held[Events] = Held(Events)
+        self.last = SlotRows()
         self.recent = Recent(self.last, 1, within)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -204,7 +207,7 @@ class PatternKernel(Kernel):
 
     def __init__(self, steps: tuple[tuple[str, nw.Expr], ...], within: int, kind: StreamType, out: StreamType) -> None:
         self.conditions, self.kind, self.out = [c for _, c in steps], kind, out
-        self.last: Held[Events] = Held(Events)
+        self.last = SlotRows()
         self.recent = Recent(self.last, len(steps) - 1, within)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -278,6 +281,7 @@ class LastNKernel(Aggregating):
     def __init__(self, n: int, within: int | None, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.n = n
+        self.open = SlotRows()
         self.recent = Recent(self.open, n - 1, within)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:

@@ -11,10 +11,11 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.marks import Mark, held_back, of
+from hydrophone.marks import Mark, of
 from hydrophone.ops.aggregates import Aggregates, Aggregating, aggregate_fields, check_aggregates, end_name, part_table
 from hydrophone.ops.picks import picked
 from hydrophone.ops.rows import WithColumns
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -99,6 +100,7 @@ class CountWindowKernel(Aggregating):
     def __init__(self, size: int, by: str, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.size, self.by = size, by
+        self.open = SlotRows()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add a batch, which comes in order, to open windows; give those that a later number has ended."""
@@ -112,7 +114,7 @@ class CountWindowKernel(Aggregating):
         columns = part_table(self.parts(batch)).append_column("number", pa.array(number))
         for i, pick in enumerate(self.picks):
             columns = columns.append_column(f"v{i}", batch.columns[pick.column])
-        held = self.open.all()
+        held = self.open.take_of(batch.slot)
         new = Events(batch.slot, batch.start, batch.stop, columns)
         rows = new if held is None else Events.concat([held, new])
         # Events that start together may come in any order of their numbers.
@@ -122,18 +124,21 @@ class CountWindowKernel(Aggregating):
         last = np.append(np.flatnonzero(rows.slot[1:] != rows.slot[:-1]), len(rows) - 1)
         newest = np.repeat(number[last], np.diff(last, prepend=-1))
         done = number < newest
-        self.open.replace(rows.select(~done), batch.slot)
+        self._hold(rows.select(~done))
         return (self._windows(rows.select(done)),) if done.any() else ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Open windows hold the output mark; at the end of the data they end."""
-        mark, held = marks[0], self.open.all()
-        if held is None:
-            return (), mark
-        ended = np.broadcast_to(np.equal(of(mark, held.slot), MAX_TIME), len(held))
-        out = (self._windows(self.open.take(ended)),) if ended.any() else ()
-        rest = self.open.all()
-        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
+        mark, out = marks[0], []
+        held = self.open.take_due(mark)
+        if held is not None:
+            ended = np.broadcast_to(np.equal(of(mark, held.slot), MAX_TIME), len(held))
+            out = [self._windows(held.select(ended))] if ended.any() else []
+            self._hold(held.select(~ended))
+        return out, self.open.held_back(mark)
+
+    def _hold(self, rows: Events) -> None:
+        self.open.put(rows, due=np.full(len(rows), MAX_TIME))
 
     def _check(self, rows: Events) -> None:
         number = rows.columns["number"].to_numpy()

@@ -10,15 +10,15 @@ import numpy as np
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks, Stateless
-from hydrophone.marks import Mark, held_back, of
+from hydrophone.marks import Mark, of
 from hydrophone.ops.aggregates import check_span, end_name
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sliding import joined_starts
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges
-from hydrophone.state import Held
 from hydrophone.time import add_time
 
 
@@ -285,7 +285,7 @@ class StitchKernel(Kernel):
     keyed = True
 
     def __init__(self) -> None:
-        self.open: Held[Events] = Held(Events)
+        self.open = SlotRows()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold."""
@@ -295,16 +295,17 @@ class StitchKernel(Kernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give what ended before the mark; the others hold the output mark."""
-        held, mark = self.open.all(), marks[0]
+        mark = marks[0]
+        held = self.open.take_due(mark)
         if held is None:
-            return (), mark
+            return (), self.open.held_back(mark)
         code = codes([held])[0]
         order = np.lexsort((held.start, code))
         held, code = held.select(order), code[order]
         first = joined_starts(code, held.start, held.stop)
         stop: Ints = np.maximum.reduceat(held.stop, first)
-        self.open.replace(replace(held.select(first), end=stop), np.zeros(0, np.int64))
-        ended = stop < of(mark, held.slot[first])
-        out = (self.open.take(ended),) if ended.any() else ()
-        rest = self.open.all()
-        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
+        whole = replace(held.select(first), end=stop)
+        ended = stop < of(mark, whole.slot)
+        rest = whole.select(~ended)
+        self.open.put(rest, due=add_time(rest.stop, 1))
+        return ((whole.select(ended),) if ended.any() else ()), self.open.held_back(mark)

@@ -24,6 +24,7 @@ from hydrophone.ops.place import in_order
 from hydrophone.ops.summaries import Parts
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import stable_order
+from hydrophone.state import Held
 from hydrophone.time import MIN_TIME
 
 
@@ -40,6 +41,7 @@ class PaneKernel(Aggregating):
     def __init__(self, pane: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.pane, self.offset = pane, offset
+        self.open: Held[Events] = Held(Events)
         self.merges = [m for a in self.summaries for m in a.merge]
         self.plain = all(a.merge for a in self.summaries)
         self._added = self._fresh = 0

@@ -13,10 +13,10 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Joint, Kernel, Marks
 from hydrophone.marks import Mark, of
 from hydrophone.ops.payload import codes
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType, same_clock
-from hydrophone.state import Held
 
 
 def same_key(left: StreamType, right: StreamType, what: str) -> None:
@@ -127,12 +127,12 @@ class DistinctKernel(Kernel):
     keyed = True
 
     def __init__(self) -> None:
-        self.seen: Held[Events] = Held(Events)
+        self.seen = SlotRows()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Trim one batch, which comes in order."""
         assert isinstance(batch, Events)
-        seen = self.seen.all()
+        seen = self.seen.take_of(batch.slot)
         whole = replace(batch, end=batch.stop)
         rows = whole if seen is None else Events.concat([seen, whole])
         old = len(rows) - len(batch)
@@ -142,16 +142,17 @@ class DistinctKernel(Kernel):
         covered[order] = _covered(code[order], rows.start[order], rows.stop[order])
         last = order[np.append(np.flatnonzero(np.diff(code[order])), len(order) - 1)]
         stop = np.maximum.reduceat(rows.stop[order], np.flatnonzero(np.diff(code[order], prepend=-1)))
-        self.seen.replace(replace(rows.select(last), end=stop), batch.slot)
+        self.seen.put(replace(rows.select(last), end=stop), due=stop)
         start = np.maximum(batch.start, covered[old:])
         left = start < batch.stop
         return (replace(batch, start=start).select(left),) if left.any() else ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget what no event can meet."""
-        seen = self.seen.all()
-        if seen is not None and (over := seen.stop <= of(marks[0], seen.slot)).any():
-            self.seen.take(over)
+        seen = self.seen.take_due(marks[0])
+        if seen is not None:
+            rest = seen.select(seen.stop > of(marks[0], seen.slot))
+            self.seen.put(rest, due=rest.stop)
         return (), marks[0]
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.marks import Mark, held_back, moved, of
+from hydrophone.marks import Mark, moved, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -30,6 +30,7 @@ from hydrophone.ops.flush import Flush, check_flush, longest_wait
 from hydrophone.ops.folding import fold
 from hydrophone.ops.panes import ClosingKernel
 from hydrophone.ops.removing import Chain, afresh
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -293,6 +294,7 @@ class SessionKernel(Aggregating):
     def __init__(self, gap: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.gap = gap
+        self.open = SlotRows()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add pieces."""
@@ -305,21 +307,22 @@ class SessionKernel(Aggregating):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the sessions that nothing can join."""
-        mark, held = marks[0], self.open.all()
+        mark = marks[0]
+        held = self.open.take_due(mark)
         if held is None:
-            return (), mark
+            return (), self.open.held_back(mark)
         held = self._joined(held)
-        self.open.replace(held, np.zeros(0, np.int64))
         done = held.stop <= of(mark, held.slot)
+        rest = held.select(~done)
+        self.open.put(rest, due=rest.stop)
         out: tuple[Batch, ...] = ()
         if done.any():
-            ended = self.open.take(done)
+            ended = held.select(done)
             columns = self.results(parts_of(ended), self.picks_between(ended.slot, ended.start, ended.stop))
             out = (Events(ended.slot, ended.start, ended.stop, columns),)
             for _, rows in self.rows():
                 forget(rows, lambda r: _inside(r, ended))
-        rest = self.open.all()
-        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
+        return out, self.open.held_back(mark)
 
     def _joined(self, pieces: Events) -> Events:
         """One piece where they overlap, ordered by (slot, start); a piece ends where nothing can join it any more."""

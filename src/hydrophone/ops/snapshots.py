@@ -11,7 +11,7 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.marks import Mark, held_back, of
+from hydrophone.marks import Mark, of
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -24,6 +24,7 @@ from hydrophone.ops.folding import layered
 from hydrophone.ops.lifetimes import chopped
 from hydrophone.ops.picks import picked
 from hydrophone.ops.removing import covering
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -78,6 +79,7 @@ class SnapshotKernel(Aggregating):
     def __init__(self, aggregates: Aggregates, report: int | None, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.report = report
+        self.open = SlotRows()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold."""
@@ -93,9 +95,10 @@ class SnapshotKernel(Aggregating):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the stretches that ended; what is alive goes on from the last change."""
-        mark, held = marks[0], self.open.all()
+        mark = marks[0]
+        held = self.open.take_due(mark)
         if held is None:
-            return (), mark
+            return (), self.open.held_back(mark)
         order = stable_order(held.slot, held.columns["born"].to_numpy())
         if order is not None:
             held = held.select(order)
@@ -107,10 +110,10 @@ class SnapshotKernel(Aggregating):
         out = self._stretches(held, first, np.maximum(until - first, 0), slot, time)
         begun = held.start <= own
         start = np.where(begun, time[np.maximum(last, 0)] if len(time) else held.start, held.start)
-        over = held.stop <= own
-        rest = Events(held.slot, start, held.stop, held.columns)
-        self.open.replace(rest.select(~over), held.slot[begun])
-        return out, held_back(mark, held.slot[~over], start[~over])
+        stays = held.stop > own
+        rest = Events(held.slot, start, held.stop, held.columns).select(stays)
+        self.open.put(rest, due=np.where(begun[stays], rest.stop, rest.start))
+        return out, self.open.held_back(mark)
 
     def _stretches(self, held: Events, first: Ints, counts: Ints, slot: Ints, time: Ints) -> tuple[Batch, ...]:
         """Results for the stretches (by the number of the change that begins them) in which each event is alive."""
