@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hydrophone as hp
-from hydrophone.bench import oop, skew_picture
+from hydrophone.bench import oop, skew_picture, small_batches
 from hydrophone.bench.packets import SECOND, Link
 
 
@@ -63,3 +63,11 @@ def test_the_picture_shows_every_skew(tmp_path: Path) -> None:
     other = json.dumps({"bench": "oop_skew", "case": "processor time, skew 1 s", "ours_s": 1.0, "peer_s": 2.0})
     assert skew_picture.picture([*lines, other], tmp_path / "skew.png") == 3
     assert (tmp_path / "skew.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", small_batches.QUERIES)
+def test_small_batches_give_the_same_answer(name: str) -> None:
+    links = [small_batches.stream(Link(300, 8, 400, seed=seed).packets().table) for seed in (1, 2)]
+    query = small_batches.QUERIES[name](*links)
+    assert sum(small_batches.at_once(query)[:2]) > 0
+    assert small_batches.live(query) == small_batches.at_once(query)
