@@ -81,6 +81,8 @@ class SlotRows(Kept[Events]):
             self._settle(-2)
 
     def _taken(self, wanted: Mask) -> Events | None:
+        if not wanted.any():
+            return None
         taken = []
         for part, waits in zip(self._parts, self._waits, strict=True):
             rows = _take(part.slot, waits, wanted)
