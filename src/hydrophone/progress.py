@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.errors import ParameterError, located
-from hydrophone.time import MIN_TIME, Duration, add_time, duration
+from hydrophone.time import MAX_TIME, MIN_TIME, Duration, add_time, duration
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Policy:
     lull : while no rows come at all, progress follows the clock at this distance; None: it waits for rows
     per_key : how far behind the latest of its own key a row may come, where that is less than `delay`; None: no such promise
     own : whether the marks in `column` are for the key of their row alone; rows without key speak for all
+    every : marks of the whole source are multiples of this, and in this process each of them ends a batch; None: as rows give them
     """
 
     delay: int = 0
@@ -35,14 +36,27 @@ class Policy:
     lull: int | None = None
     per_key: int | None = None
     own: bool = False
+    every: int | None = None
 
     def promise(self, largest: int) -> int:
         """The mark that follows from the largest time (or punctuation) seen."""
-        return largest if self.column else add_time(largest, -self.delay)
+        return self.coarse(largest if self.column else add_time(largest, -self.delay))
+
+    def coarse(self, mark: int) -> int:
+        """The mark, or the last multiple of `every` before it."""
+        if self.every is None or mark in (MIN_TIME, MAX_TIME):
+            return mark
+        return max(mark // self.every * self.every, MIN_TIME + 1)
 
 
 @located
-def ordered(*, by: str | None = None, idle: Duration | None = None, lull: Duration | None = None) -> Policy:
+def ordered(
+    *,
+    by: str | None = None,
+    idle: Duration | None = None,
+    lull: Duration | None = None,
+    every: Duration | None = None,
+) -> Policy:
     """Rows come in time order.
 
     Parameters
@@ -54,13 +68,16 @@ def ordered(*, by: str | None = None, idle: Duration | None = None, lull: Durati
     lull : duration, optional
         For times that are those of the clock on the wall: when a running stream gets no rows at all, nothing that is older
         than this is waited for. Without it, the last results wait for rows after them.
+    every : duration, optional
+        Marks lie so much data time apart, at multiples of it: as fine as the windows in use need, and no finer. In this process
+        (``batches``) a mark ends its batch early, so that rows that are few and far between do not wait for others to fill it.
 
     Examples
     --------
-    >>> ordered().promise(100)
-    100
+    >>> ordered().promise(104), ordered(every=50).promise(104)
+    (104, 100)
     """
-    return Policy(0, None, by, _positive("idle", idle), _positive("lull", lull))
+    return Policy(0, None, by, _positive("idle", idle), _positive("lull", lull), every=_positive("every", every))
 
 
 @located
@@ -71,8 +88,9 @@ def delayed(
     by: str | None = None,
     idle: Duration | None = None,
     lull: Duration | None = None,
+    every: Duration | None = None,
 ) -> Policy:
-    """Rows come at most `delay` behind the latest time seen; `by`, `idle` and `lull` as in `ordered`.
+    """Rows come at most `delay` behind the latest time seen; `by`, `idle`, `lull` and `every` as in `ordered`.
 
     With `per_key` a row also comes at most so far behind the latest row of its own key: a key that is ahead has results early,
     and one that is silent holds back nobody else, and itself no longer than `delay`.
@@ -92,7 +110,9 @@ def delayed(
             f"progress: per_key must lie between 0 and the delay of the whole source, got {per_key!r} and {delay!r}",
             hint='delayed("1h", per_key="5s"): keys are an hour apart at most, and each in order but for five seconds',
         )
-    return Policy(behind, None, by, _positive("idle", idle), _positive("lull", lull), own)
+    return Policy(
+        behind, None, by, _positive("idle", idle), _positive("lull", lull), own, every=_positive("every", every)
+    )
 
 
 @located
@@ -103,8 +123,9 @@ def punctuated(
     by: str | None = None,
     idle: Duration | None = None,
     lull: Duration | None = None,
+    every: Duration | None = None,
 ) -> Policy:
-    """A column of the rows says so: no row that starts before its value will come; `by`, `idle` and `lull` as in `ordered`.
+    """A column of the rows says so: no row that starts before its value will come; `by`, `idle`, `lull` and `every` as in `ordered`.
 
     A row without a time is no event: it is there for its mark alone. One whose mark goes back is late.
     With `per_key` a mark is for the key of its row alone, and those of rows without key (null in all its columns) are for all keys.
@@ -116,9 +137,8 @@ def punctuated(
     >>> punctuated("mark", per_key=True).own
     True
     """
-    return Policy(
-        0, column, by, _positive("idle", idle), _positive("lull", lull), 0 if per_key else None, bool(per_key)
-    )
+    quiet = _positive("idle", idle), _positive("lull", lull)
+    return Policy(0, column, by, *quiet, 0 if per_key else None, bool(per_key), _positive("every", every))
 
 
 def _positive(what: str, value: Duration | None) -> int | None:
@@ -200,7 +220,7 @@ class Tracker:
     def tick(self, clock: int) -> None:
         """No row came, and the clock shows this: follow it, if the source promises to keep up with it."""
         if self.policy.lull is not None:
-            self.mark = max(self.mark, add_time(clock, -self.policy.lull))
+            self.mark = max(self.mark, self.policy.coarse(add_time(clock, -self.policy.lull)))
 
     def _live(self, marks: Iterable[int]) -> Iterable[int]:
         marks = list(marks)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hydrophone.batch import Progress, Segments
 from hydrophone.engine import emit
+from hydrophone.engine.early import at_marks
 from hydrophone.engine.in_order import enforce
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
@@ -76,7 +77,7 @@ class Batches(Iterator[pa.Table]):
         unmarked: int | None = UNMARKED_LIMIT,
     ) -> None:
         self._live, self._shape = Live(root, late, order, unmarked), shape
-        self._readers = {port: _tables(s, rows) for port, s in enumerate(self._live.sources)}
+        self._readers = {port: at_marks(_tables(s, rows), s) for port, s in enumerate(self._live.sources)}
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._pieces = self._run()
 

@@ -1,0 +1,77 @@
+"""Marks every so much data time: no finer than asked for, each ends its batch, and answers stay the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hydrophone as hp
+from hydrophone.progress import Policy, Tracker
+
+RNG = np.random.default_rng(11)
+TIMES = np.sort(RNG.integers(-500, 1_000, 400))
+LATE = TIMES[np.argsort(TIMES + RNG.integers(0, 31, 400), kind="stable")]
+
+
+def table(times: np.ndarray[Any, Any]) -> pa.Table:
+    """Rows of two senders; every fifth also says how far all of them are."""
+    far = np.maximum.accumulate(times) - 30
+    marks = [int(m) if i % 5 == 0 else None for i, m in enumerate(far)]
+    return pa.table({"t": times, "who": RNG.choice(["a", "b"], len(times)), "m": pa.array(marks, pa.int64())})
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1_000])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        hp.delayed(30, every=50),
+        hp.delayed(30, every=50, by="who"),
+        hp.delayed(30, every=7),
+        hp.delayed(100, per_key=30, every=50),
+        hp.punctuated("m", every=50),
+    ],
+    ids=["delayed", "by", "finer", "per-key", "punctuated"],
+)
+def test_answers_are_the_same_and_marks_are_multiples(policy: Policy, rows: int) -> None:
+    run = hp.from_arrow(table(LATE), time="t", progress=policy).tumble(50).agg(n=hp.count()).batches(rows)
+    found = Counter({(r["t"], r["n"]): 1 for piece in run for r in piece.to_pylist()})
+    assert found == Counter((int(w) * 50, n) for w, n in Counter(TIMES // 50).items())
+    marks = [turn["marks"][0] for turn in run.progress[:-1]]
+    assert policy.every is not None and all(m % policy.every == 0 for m in marks if abs(m) < 10_000)
+
+
+def test_a_mark_ends_its_batch() -> None:
+    """One large batch would give its first result at the end of the data."""
+    ordered = pa.table({"t": TIMES})
+
+    def turns(policy: Policy) -> list[int]:
+        run = hp.from_arrow(ordered, time="t", progress=policy).tumble(100).agg(n=hp.count()).batches(10_000)
+        assert sum(len(piece) for piece in run) == 15
+        return [turn["results"] for turn in run.progress]
+
+    assert max(turns(hp.ordered())) == 14
+    assert max(turns(hp.ordered(every=100))) == 1
+
+
+def test_rows_for_their_mark_alone_end_a_batch_too() -> None:
+    rows = pa.table({"t": pa.array([1, None, 2, None, 12], pa.int64()), "m": pa.array([None, 1, None, 10, None])})
+    given = hp.from_arrow(rows, time="t", progress=hp.punctuated("m", every=10)).tumble(10).agg(n=hp.count())
+    assert [p.to_pylist() for p in given.batches(100)] == [
+        [{"t": 0, "end": 10, "n": 2}],
+        [{"t": 10, "end": 20, "n": 1}],
+    ]
+
+
+def test_the_clock_gives_no_finer_marks_either() -> None:
+    seen = Tracker(hp.ordered(lull=5, every=10))
+    seen.tick(38)
+    assert seen.mark == 30
+
+
+def test_no_time_between_marks_is_refused() -> None:
+    with pytest.raises(hp.ParameterError, match="every must be positive"):
+        hp.delayed("5s", every=0)
