@@ -20,7 +20,7 @@ from hydrophone.columns import take_table
 from hydrophone.errors import DataError
 from hydrophone.runs import gather, ranges, scatter
 from hydrophone.sigseg import SigSeg
-from hydrophone.time import MAX_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME
 from hydrophone.timebase import Timebases
 
 Ints = npt.NDArray[np.int64]
@@ -43,6 +43,8 @@ class Progress:
         The low-water mark in nanoseconds; ``MAX_TIME`` says that the data has truly ended.
     joint : (int, int), optional
         For pairs with two times: none will come that starts before the first and whose other time lies before the second.
+    ends : int
+        None will come that ends before this, whatever its start.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Progress:
 
     mark: int
     joint: tuple[int, int] | None = None
+    ends: int = MIN_TIME
 
     @classmethod
     def end(cls) -> Progress:

@@ -42,6 +42,8 @@ class Kernel:
         Whether `advance` takes and gives marks per key where there are some; otherwise it gets one for all, and gives one.
     joints : tuple of Joint or None
         The joint progress of every input, where it has one (the pipeline sets it before `advance`).
+    ends : int
+        No event to come of any input ends before this, whatever its start (the pipeline sets it before `advance`).
     """
 
     VERSION: ClassVar[int] = 1
@@ -49,6 +51,7 @@ class Kernel:
     keys: KeyTable
     out_keys: KeyTable
     joints: tuple[Joint | None, ...] = ()
+    ends: int
     told: Marks = ()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:

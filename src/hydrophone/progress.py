@@ -26,6 +26,7 @@ class Policy:
     lull : while no rows come at all, progress follows the clock at this distance; None: it waits for rows
     per_key : how far behind the latest of its own key a row may come, where that is less than `delay`; None: no such promise
     own : whether the marks in `column` are for the key of their row alone; rows without key speak for all
+    end : how far behind the latest end a row may come, a second promise beside that of its start; None: ends are not promised
     every : marks of the whole source are multiples of this, and in this process each of them ends a batch; None: as rows give them
     """
 
@@ -37,6 +38,12 @@ class Policy:
     per_key: int | None = None
     own: bool = False
     every: int | None = None
+    end: int | None = None
+
+    @property
+    def of_ends(self) -> Policy | None:
+        """What the source promises of ends, as if they were its times."""
+        return None if self.end is None else Policy(self.end, by=self.by, idle=self.idle, every=self.every)
 
     def promise(self, largest: int) -> int:
         """The mark that follows from the largest time (or punctuation) seen."""
@@ -85,6 +92,7 @@ def delayed(
     delay: Duration,
     *,
     per_key: Duration | None = None,
+    end: Duration | None = None,
     by: str | None = None,
     idle: Duration | None = None,
     lull: Duration | None = None,
@@ -95,13 +103,21 @@ def delayed(
     With `per_key` a row also comes at most so far behind the latest row of its own key: a key that is ahead has results early,
     and one that is silent holds back nobody else, and itself no longer than `delay`.
 
+    With `end` a row also ends at most so far behind the latest *end*: records of flows leave a router as flows end, and so in the order
+    of their ends, while their starts lie up to the longest flow apart. What counts by ends (`point_at_end`) need not wait for starts then.
+
     Examples
     --------
     >>> delayed("5s").promise(7_000_000_000)
     2000000000
     >>> delayed("1h", per_key="5s").per_key
     5000000000
+    >>> delayed("30min", end="5s").end
+    5000000000
     """
+    ends = None if end is None else duration(end)
+    if ends is not None and ends < 0:
+        raise ParameterError(f"progress: end must not be negative, got {end!r}")
     behind, own = duration(delay), None if per_key is None else duration(per_key)
     if behind < 0:
         raise ParameterError(f"progress: delay must not be negative, got {delay!r}")
@@ -110,9 +126,8 @@ def delayed(
             f"progress: per_key must lie between 0 and the delay of the whole source, got {per_key!r} and {delay!r}",
             hint='delayed("1h", per_key="5s"): keys are an hour apart at most, and each in order but for five seconds',
         )
-    return Policy(
-        behind, None, by, _positive("idle", idle), _positive("lull", lull), own, every=_positive("every", every)
-    )
+    quiet = _positive("idle", idle), _positive("lull", lull)
+    return Policy(behind, None, by, *quiet, own, every=_positive("every", every), end=ends)
 
 
 @located
@@ -208,6 +223,12 @@ class Tracker:
     policy: Policy
     marks: dict[str, int] = field(default_factory=dict)
     mark: int = MIN_TIME
+    ends: Tracker | None = field(init=False)
+    """The marks of ends, where the source promises something of them."""
+
+    def __post_init__(self) -> None:
+        ends = self.policy.of_ends
+        self.ends = None if ends is None else Tracker(ends)
 
     def see(self, largest: dict[str, int]) -> None:
         """Take the largest time (or punctuation) of every identity in a batch of rows, and move on."""
@@ -216,6 +237,11 @@ class Tracker:
         live = list(self._live(self.marks.values()))
         if live:
             self.mark = max(self.mark, min(live))
+
+    @property
+    def ended(self) -> int:
+        """How far ends are, where the source promises something of them."""
+        return MIN_TIME if self.ends is None else self.ends.mark
 
     def tick(self, clock: int) -> None:
         """No row came, and the clock shows this: follow it, if the source promises to keep up with it."""

@@ -95,13 +95,14 @@ class LateRows:
         self.count += int(late.sum())
         marks = np.broadcast_to(mark, times.shape)
         if self.policy.action is Action.ERROR:
-            what = "rows are late; the first starts at" if what is None else "marks go back; the first to"
+            rows = {self.end: "ends", None: "starts"}  # where there are no ends, None is the start
+            said = f"rows are late; the first {rows[what]} at" if what in rows else "marks go back; the first to"
             raise LateEventError(
-                f"{f'source {self.name}'.rstrip()}: {int(late.sum())} {what} {format_instant(int(times[late][0]))}, "
+                f"{f'source {self.name}'.rstrip()}: {int(late.sum())} {said} {format_instant(int(times[late][0]))}, "
                 f"the mark is {format_instant(int(marks[late][0]))}",
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )
-        if self.policy.action is Action.ADJUST and what is None:
+        if self.policy.action is Action.ADJUST and what in (None, self.end):
             return self._moved(table, np.where(late, marks - times, 0))
         if self.policy.action is Action.SIDE:
             self._put_aside(table.filter(pa.array(late)))

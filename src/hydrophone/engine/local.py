@@ -151,8 +151,12 @@ class Live:
             # Late rows speak for their source too: it has come so far, whatever becomes of them.
             layout = self.sources[port].layout
             seen = largest_times(table, layout.time, tracker.policy, layout.key)
-            table = self.pipeline.sift(port, table, tracker.mark, self._kept[port])
+            ends = tracker.ends
+            last = {} if ends is None else largest_times(table, layout.end or "", ends.policy)
+            table = self.pipeline.sift(port, table, tracker.mark, self._kept[port], tracker.ended)
             tracker.see(seen)
+            if ends is not None:
+                ends.see(last)
         if tracker is None or self.pipeline.far(port, tracker.mark) == MIN_TIME:
             self._unmarked.see(port, count)
         self.pipeline.rows(port, table)
@@ -204,7 +208,7 @@ class Live:
         if port in self._ended:
             return Progress.end()
         tracker = self._trackers[port]
-        return Progress(tracker.mark if tracker else MIN_TIME)
+        return Progress(tracker.mark, ends=tracker.ended) if tracker else Progress(MIN_TIME)
 
 
 def _tables(source: Source, rows: int | None) -> Iterator[pa.Table]:

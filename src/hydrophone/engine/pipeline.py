@@ -56,6 +56,7 @@ class Pipeline:
         self._by_key: dict[Node, Ints] = {}  # what joint progress says of keys, until the next advance
         self._keyed = {n for n, k in self.kernels.items() if k.takes_key_marks and _scopes(n) == {n.type.scope}}
         self.joints: dict[Node, Joint | None] = {n: None for n in self.nodes if n.paired is not None}
+        self.ends: dict[Node, int] = {}  # of nodes that progress on ends too
         self._out: dict[Node, list[Batch]] = {r: [] for r in self.roots}
 
     def keys(self, node: Node) -> KeyTable:
@@ -102,11 +103,15 @@ class Pipeline:
             marks.see(slot, instants(table[node.layout.time], node.layout.time))
         return passed
 
-    def sift(self, port: int, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
-        """The events among rows at a port that are in time, where the source has come to `mark`; rows speak for their keys from then on."""
+    def sift(self, port: int, table: pa.Table, mark: int, kept: LateRows, ends: int = MIN_TIME) -> pa.Table:
+        """The events among rows at a port that are in time, where the source has come to `mark`; rows speak for their keys from then on.
+
+        Those that end before `ends` are late too.
+        """
         node = self.ports.get(port)
         with locating(node) if node is not None else nullcontext():
-            return self._sifted(port, node, table, mark, kept)
+            found = self._sifted(port, node, table, mark, kept)
+            return found if ends == MIN_TIME else kept.sift(found, ends, kept.end)
 
     def _sifted(self, port: int, node: Node | None, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
         policy = node.progress if isinstance(node, Port) else None
@@ -150,9 +155,13 @@ class Pipeline:
                     self.joints[node] = progress[node.number].joint
                 if node in self.ahead:
                     self.key_marks[node] = self.ahead[node].all(self.marks[node])
+                self.ends[node] = progress[node.number].ends
                 continue
             kernel = self.kernels[node]
             kernel.joints = tuple(self.joints.get(i) for i in node.inputs)
+            kernel.ends = min(max(self.ends.get(i, MIN_TIME), self.marks[i]) for i in node.inputs)
+            if node.keeps_ends:
+                self.ends[node] = kernel.ends
             with locating(node):
                 batches, mark = kernel.advance(self._marks_for(node))
                 self._give(node, batches)

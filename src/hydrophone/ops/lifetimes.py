@@ -185,7 +185,7 @@ class AlterKernel(Stateless):
 class PointAtEnd(Node):
     """A point at the end of every lifetime: the first instant at which the event is no longer alive; reference: ``start = end``.
 
-    Points stay where they are.
+    Points stay where they are. Progress is that of ends where the source promises some, and else that of starts.
     """
 
     def output_type(self, x: StreamType) -> StreamType:
@@ -203,6 +203,13 @@ class PointAtEnd(Node):
 
 class PointAtEndKernel(Stateless):
     """Moves starts."""
+
+    keyed = True
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
+        """What starts at or after a mark ends after it; and nothing will end before the mark of ends."""
+        mark = marks[0]
+        return (), np.maximum(mark, self.ends) if isinstance(mark, np.ndarray) else max(mark, self.ends)
 
     def map(self, batch: Batch) -> Batch:
         """The ends of one batch."""

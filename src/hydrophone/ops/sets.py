@@ -70,6 +70,11 @@ class Union(Node):
         return StreamType(first.key, first.time, first.clock, first.columns, end)
 
     @property
+    def keeps_ends(self) -> bool:
+        """All events stay as they are."""
+        return True
+
+    @property
     def paired(self) -> str | None:
         """The other time, where all streams are pairs."""
         other = {i.paired for i in self.inputs}

@@ -115,6 +115,11 @@ class Node:
         return reach if isinstance(reach, tuple) else (reach,) * len(self.inputs)
 
     @property
+    def keeps_ends(self) -> bool:
+        """Whether the events of the output end when those of the inputs do, so that progress on ends passes through."""
+        return self.rowwise
+
+    @property
     def paired(self) -> str | None:
         """The column with the other time of pairs, where the output progresses on both times together."""
         return None

@@ -172,6 +172,11 @@ class Leaf(Node):
         for name in filter(None, [promise.column, promise.by]):
             if name not in names:
                 raise ParameterError(f"progress: no column {name!r}; the data has: {', '.join(names)}")
+        if promise.end is not None and self.layout.end is None:
+            raise ParameterError(
+                "progress: end promises something of ends, and these events have none",
+                hint='name their column: end="stop"',
+            )
         if promise.column is not None:
             self.layout.check_same_times(promise.column, "progress: column of marks")
 

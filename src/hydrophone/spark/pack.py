@@ -59,6 +59,7 @@ class Kind(IntEnum):
     JOINT = 7
     CELLS = 8
     TAKEN = 9
+    ENDS = 10
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class Seen:
     ----------
     mark : that of the source when the micro-batch began; None where the task does not know it
     largest : the largest time of every identity, before any filter
+    ends : the largest end of every identity, where the source promises something of ends
     taken : by target the rows that were merged
     merging : by target what was merged and not sent yet
     next : where the rows to come would lie in the source; what is held until the end has its place there
@@ -138,6 +140,7 @@ class Seen:
 
     mark: int | None = None
     largest: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
     taken: dict[Target, int] = field(default_factory=dict)
     merging: dict[Target, Merging] = field(default_factory=dict)
     next: tuple[str, int] = "", 0
@@ -153,6 +156,7 @@ class Packer:
     Attributes
     ----------
     told : the id of the query and the number of the source, by which a task learns the mark of the source; None: rows all travel
+    until : the column of ends, where there is one
     """
 
     schema: pa.Schema
@@ -162,6 +166,7 @@ class Packer:
     labels: tuple[int, ...]
     key: tuple[str, ...] = ()
     told: tuple[str, int] | None = None
+    until: str | None = None
 
     def seen(self) -> Seen:
         """A task begins."""
@@ -183,6 +188,9 @@ class Packer:
         """Chunks of some rows."""
         for who, time in largest_times(table, self.time, self.policy, self.key).items():
             seen.largest[who] = max(time, seen.largest.get(who, time))
+        if self.policy.of_ends is not None and self.until is not None:
+            for who, time in largest_times(table, self.until, self.policy.of_ends).items():
+                seen.ends[who] = max(time, seen.ends.get(who, time))
         for target in self.targets:
             rest = table
             if target.partial is not None and seen.mark is not None:
@@ -220,10 +228,11 @@ class Packer:
         """What a task still holds, and what it has seen, told to every shard."""
         for target, merging in seen.merging.items():
             yield from self._cells(target, merging.rest(), *seen.next)
-        if seen.largest:
-            data = json.dumps(seen.largest).encode()
-            at = [(t.stage, t.port) for t in self.targets]
-            yield to_record_batch([Chunk(lab, s, p, Kind.MARK, "", 0, data) for lab in self.labels for s, p in at])
+        for kind, largest in ((Kind.MARK, seen.largest), (Kind.ENDS, seen.ends)):
+            if largest:
+                data = json.dumps(largest).encode()
+                at = [(t.stage, t.port) for t in self.targets]
+                yield to_record_batch([Chunk(lab, s, p, kind, "", 0, data) for lab in self.labels for s, p in at])
         for target, rows in seen.taken.items():
             # All shards learn from where on rows were merged; the rows are counted by the first.
             for i, label in enumerate(self.labels):

@@ -122,6 +122,8 @@ def partial_of(stage: Stage, port: int) -> Partial | str | None:
         return f"{found[0].name()}: {', '.join(picks)} cannot be merged from parts"
     if given.source.progress is not None and given.source.progress.per_key is not None:
         return f"{found[0].name()}: progress is per key, which only shards know"
+    if given.source.progress is not None and given.source.progress.end is not None:
+        return f"{found[0].name()}: ends are promised too, which only shards look at"
     panes = found[0].with_inputs([given.prefix])
     assert isinstance(panes, Tumble | Sliding)
     return Partial(given.prefix, panes)

@@ -82,6 +82,7 @@ class Given:
     cells : partial aggregates of other rows, which tasks have merged
     taken : how many rows tasks have merged
     largest : the largest times by identity
+    ends : the largest end of every identity
     clock : the latest time of the clock
     """
 
@@ -89,6 +90,7 @@ class Given:
     cells: dict[int, pa.Table]
     taken: dict[int, int]
     largest: dict[int, dict[str, int]]
+    ends: dict[int, dict[str, int]]
     clock: dict[int, int]
 
     def arrived(self, port: int) -> int:
@@ -136,10 +138,13 @@ class Shard:
             self.pipeline.rows(port, table)
         for port, seen in given.largest.items():
             self.trackers[port].see(seen)
+        for port, seen in given.ends.items():
+            if (ends := self.trackers[port].ends) is not None:
+                ends.see(seen)
         for port in given.clock.keys() - given.largest.keys():
             self.trackers[port].tick(given.clock[port])
         begin = time.perf_counter()
-        self.pipeline.advance([Progress(t.mark, self._joint(port)) for port, t in enumerate(self.trackers)])
+        self.pipeline.advance([Progress(t.mark, self._joint(port), t.ended) for port, t in enumerate(self.trackers)])
         results = sum(self._emit(i, out) for i in range(len(self.plan.roots)))
         took = time.perf_counter() - begin
         self.pipeline.sweep()
@@ -153,7 +158,7 @@ class Shard:
         """What came, rows and cells in an order that is the same on replay."""
         parts: dict[Kind, dict[int, list[Chunk]]] = {Kind.ROWS: {}, Kind.CELLS: {}}
         taken: dict[int, int] = {}
-        largest: dict[int, dict[str, int]] = {}
+        largest: dict[Kind, dict[int, dict[str, int]]] = {Kind.MARK: {}, Kind.ENDS: {}}
         clock: dict[int, int] = {}
         for chunk in chunks:
             if chunk.kind in parts:
@@ -165,11 +170,11 @@ class Shard:
             elif chunk.kind == Kind.JOINT:
                 self.joints[chunk.port].update({who: tuple(mark) for who, mark in json.loads(chunk.data).items()})
             else:
-                seen = largest.setdefault(chunk.port, {})
+                seen = largest[chunk.kind].setdefault(chunk.port, {})
                 for who, time in json.loads(chunk.data).items():
                     seen[who] = max(time, seen.get(who, time))
         rows, cells = ({p: self._table(p, found) for p, found in parts[kind].items()} for kind in parts)
-        return Given(rows, cells, taken, largest, clock)
+        return Given(rows, cells, taken, largest[Kind.MARK], largest[Kind.ENDS], clock)
 
     def _table(self, port: int, chunks: list[Chunk]) -> pa.Table:
         chunks.sort(key=lambda c: (c.origin, c.number))
@@ -191,7 +196,8 @@ class Shard:
         if inlet.policy is None:
             return table
         sieve = Sieve(self.plan.late, inlet)
-        table = self.pipeline.sift(port, table, self.trackers[port].mark, sieve)
+        tracker = self.trackers[port]
+        table = self.pipeline.sift(port, table, tracker.mark, sieve, tracker.ended)
         if sieve.count and inlet.source is not None:
             late[inlet.source] = late.get(inlet.source, 0) + sieve.count
             for aside in sieve.aside:
@@ -275,7 +281,7 @@ class Shard:
 
     def _changed(self) -> dict[str, bytes | None]:
         told = zip(self.trackers, self.joints, strict=True)
-        trackers = [{"marks": t.marks, "mark": t.mark, "joint": j} for t, j in told]
+        trackers = [{**_saved(t), "joint": j, "ends": t.ends and _saved(t.ends)} for t, j in told]
         changed = self.pipeline.snapshot(changed=True) | {"trackers": json.dumps(trackers).encode()}
         for path, data in changed.items():
             if data is None:
@@ -288,8 +294,14 @@ class Shard:
         for port, saved in enumerate(json.loads(blocks.pop("trackers"))):
             tracker = self.trackers[port]
             tracker.marks, tracker.mark = saved["marks"], saved["mark"]
+            if tracker.ends is not None:
+                tracker.ends.marks, tracker.ends.mark = saved["ends"]["marks"], saved["ends"]["mark"]
             self.joints[port] = {who: tuple(mark) for who, mark in saved.get("joint", {}).items()}
         self.pipeline.restore(blocks)
+
+
+def _saved(tracker: Tracker) -> dict[str, Any]:
+    return {"marks": tracker.marks, "mark": tracker.mark}
 
 
 class ShardProcessor(StatefulProcessor):

@@ -269,7 +269,9 @@ class Plan:
             if given.source == feed.source
         )
         layout, told = feed.source.layout, None if query is None else (query, self.feeds.index(feed))
-        return Packer(feed.schema, layout.time, feed.source.progress, targets, labels(shards), layout.key, told)
+        return Packer(
+            feed.schema, layout.time, feed.source.progress, targets, labels(shards), layout.key, told, layout.end
+        )
 
     def shards(self, shards: int, late: late.Late, shape: emit.Shape) -> list[ShardPlan]:
         """What a shard of every stage runs.
