@@ -115,7 +115,8 @@ def _cast(name: str, column: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedAr
     except pa.ArrowInvalid as error:
         raise DataError(
             f"to_spark: a value of {name!r} does not fit: {error}",
-            hint="Spark's timestamps are whole microseconds; give finer times as integers in nanoseconds"
+            hint="Spark's timestamps are whole microseconds, and a point ends 1 ns after its start: give points a length, "
+            'alter("1us"), or all times as integers in nanoseconds'
             if pa.types.is_timestamp(want)
             else None,
         ) from error
