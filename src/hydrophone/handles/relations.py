@@ -82,7 +82,8 @@ class Relations(Query):
     ) -> Stream:
         """Every event with the one of another stream that starts nearest: before, after, or on the line between both.
 
-        `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance.
+        `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance, of
+        ``"interpolated"`` that from one neighbour to the other.
         """
         left, right = _keyed(self, other, on, AsofJoin.name())
         return left._then(AsofJoin, right, direction=direction, tolerance=_optional(tolerance))
@@ -107,7 +108,10 @@ class Relations(Query):
         return self._then(Difference, other)
 
     def pairs(self, *, within: Duration | None = None) -> Stream:
-        """Every event of a key with the one before it, whose columns get ``_before``."""
+        """Every event of a key with the one before it, whose columns get ``_before``.
+
+        Without `within` the last event of every key is kept for ever: where keys come and go, say how far back an event may be.
+        """
         return self._then(Pairs, within=_optional(within))
 
     def pattern(self, *, within: Duration, **steps: nw.Expr) -> Stream:

@@ -96,13 +96,18 @@ class TimeWindows(Query):
         return Grouped(self, Session, {"gap": duration(gap)})
 
     def last_n(self, n: int, *, within: Duration | None = None) -> Grouped:
-        """For every event the last n of its key, itself included; `agg` says what to compute from them."""
+        """For every event the last n of its key, itself included; `agg` says what to compute from them.
+
+        Without `within` the last events of every key are kept for ever: where keys come and go, say how far back an event may be.
+        """
         return Grouped(self, LastN, {"n": n, "within": None if within is None else duration(within)})
 
     def count_window(self, size: int, *, by: str | None = None) -> Grouped:
         """Windows of `size` numbers of a column that counts the events of a key; `agg` says what to compute in each.
 
         Without `by` it is the `sequence` of the source, and an error where there is none: windows would depend on the arrival.
+        A window of a key that falls silent stays open until the end of the data, and holds back what comes after: where keys come and
+        go, count by a sequence of all (``key_by()`` first).
         """
         return Grouped(self, CountWindow, {"size": size, "by": sequence_of(self.node) if by is None else by})
 
