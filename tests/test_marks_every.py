@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
+from hydrophone.plan.lower import lower
 from hydrophone.progress import Policy, Tracker
 
 RNG = np.random.default_rng(11)
@@ -55,6 +57,34 @@ def test_a_mark_ends_its_batch() -> None:
 
     assert max(turns(hp.ordered())) == 14
     assert max(turns(hp.ordered(every=100))) == 1
+
+
+def test_marks_are_as_fine_as_the_windows_in_use() -> None:
+    """What divides all steps and offsets, through row operators and unions; as rows give them where others read too."""
+
+    def fine(make: Callable[[hp.Stream], hp.Stream]) -> int | None:
+        source = hp.from_arrow(pa.table({"t": TIMES}), time="t", progress=hp.ordered(every="windows"))
+        (found,) = lower([make(source).node]).sources
+        assert found.progress is not None
+        return found.progress.every
+
+    assert fine(lambda s: s.tumble(100).agg(n=hp.count())) == 100
+    assert fine(lambda s: s.tumble(100, offset=30).agg(n=hp.count())) == 10
+    assert fine(lambda s: s.where(hp.col("t") > 0).sliding(60, every=40).agg(n=hp.count())) == 20
+    assert fine(lambda s: s.tumble(60, report=15).agg(n=hp.count())) == 15
+    both = fine(lambda s: s.tumble(60).agg(n=hp.count()).union(s.key_by().tumble(90).agg(n=hp.count())))
+    assert both == 30
+    assert fine(lambda s: s.session(60).agg(n=hp.count())) is None
+    assert fine(lambda s: s) is None
+
+
+def test_as_windows_need_gives_the_same_answer() -> None:
+    source = hp.from_arrow(table(LATE), time="t", progress=hp.delayed(30, every="windows"))
+    run = source.tumble(50).agg(n=hp.count()).batches(10_000)
+    assert Counter((r["t"], r["n"]) for p in run for r in p.to_pylist()) == Counter(
+        (int(w) * 50, n) for w, n in Counter(TIMES // 50).items()
+    )
+    assert len(run.progress) > 25
 
 
 def test_rows_for_their_mark_alone_end_a_batch_too() -> None:

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from hydrophone.errors import ParameterError, located
 from hydrophone.time import MAX_TIME, MIN_TIME, Duration, add_time, duration
 
+AS_WINDOWS = 0
+"""Marks as fine as the windows of the query need."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -27,7 +30,8 @@ class Policy:
     per_key : how far behind the latest of its own key a row may come, where that is less than `delay`; None: no such promise
     own : whether the marks in `column` are for the key of their row alone; rows without key speak for all
     end : how far behind the latest end a row may come, a second promise beside that of its start; None: ends are not promised
-    every : marks of the whole source are multiples of this, and in this process each of them ends a batch; None: as rows give them
+    every : marks of the whole source are multiples of this, and in this process each of them ends a batch; None: as rows give them;
+        `AS_WINDOWS`: as the windows of the query need, which the plan puts in its place
     """
 
     delay: int = 0
@@ -51,7 +55,7 @@ class Policy:
 
     def coarse(self, mark: int) -> int:
         """The mark, or the last multiple of `every` before it."""
-        if self.every is None or mark in (MIN_TIME, MAX_TIME):
+        if not self.every or mark in (MIN_TIME, MAX_TIME):
             return mark
         return max(mark // self.every * self.every, MIN_TIME + 1)
 
@@ -78,13 +82,14 @@ def ordered(
     every : duration, optional
         Marks lie so much data time apart, at multiples of it: as fine as the windows in use need, and no finer. In this process
         (``batches``) a mark ends its batch early, so that rows that are few and far between do not wait for others to fill it.
+        ``"windows"``: what divides the steps of all windows that read the source, where nothing but `tumble` and `sliding` does.
 
     Examples
     --------
     >>> ordered().promise(104), ordered(every=50).promise(104)
     (104, 100)
     """
-    return Policy(0, None, by, _positive("idle", idle), _positive("lull", lull), every=_positive("every", every))
+    return Policy(0, None, by, _positive("idle", idle), _positive("lull", lull), every=_step(every))
 
 
 @located
@@ -127,7 +132,7 @@ def delayed(
             hint='delayed("1h", per_key="5s"): keys are an hour apart at most, and each in order but for five seconds',
         )
     quiet = _positive("idle", idle), _positive("lull", lull)
-    return Policy(behind, None, by, *quiet, own, every=_positive("every", every), end=ends)
+    return Policy(behind, None, by, *quiet, own, every=_step(every), end=ends)
 
 
 @located
@@ -153,7 +158,11 @@ def punctuated(
     True
     """
     quiet = _positive("idle", idle), _positive("lull", lull)
-    return Policy(0, column, by, *quiet, 0 if per_key else None, bool(per_key), _positive("every", every))
+    return Policy(0, column, by, *quiet, 0 if per_key else None, bool(per_key), _step(every))
+
+
+def _step(every: Duration | None) -> int | None:
+    return AS_WINDOWS if every == "windows" else _positive("every", every)
 
 
 def _positive(what: str, value: Duration | None) -> int | None:

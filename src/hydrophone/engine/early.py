@@ -29,7 +29,7 @@ def at_marks(tables: Iterable[pa.Table], source: Source) -> Iterator[pa.Table]:
     [[1], [4], [12], [9], [13, 25], [27]]
     """
     policy = source.progress
-    if policy is None or policy.every is None:
+    if policy is None or not policy.every:
         yield from tables
         return
     far: dict[str | None, int] = {}
@@ -42,7 +42,7 @@ def at_marks(tables: Iterable[pa.Table], source: Source) -> Iterator[pa.Table]:
 
 def _moves(table: pa.Table, time: str, policy: Policy, far: dict[str | None, int]) -> Ints:
     """The rows with which a sender comes further than it was; `far` is how far each has come, in multiples of `every`."""
-    assert policy.every is not None
+    assert policy.every
     column = policy.column or time
     rows = np.flatnonzero(table[column].is_valid().to_numpy())
     times = instants(table[column].drop_null(), column)

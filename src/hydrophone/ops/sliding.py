@@ -79,6 +79,11 @@ class Sliding(Node):
             raise ParameterError(f"{what}: report gives results early, and flush late", hint="choose one of them")
         check_aggregates(self.aggregates, what)
 
+    @property
+    def step(self) -> int:
+        """Windows begin and end, and running results are given, at multiples of this."""
+        return math.gcd(self.size, self.every, self.report or 0, self.offset)
+
     def output_type(self, x: StreamType) -> StreamType:
         """One column per aggregate, with `report` after one that says which rows are final; the lifetime is the window so far."""
         plain = self._results(x)

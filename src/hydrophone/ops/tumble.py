@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import gcd
 
 import pyarrow as pa
 
@@ -45,6 +46,11 @@ class Tumble(Node):
         check_span(self.size, "tumble", "size")
         check_flush(self.flush, "tumble")
         check_aggregates(self.aggregates, "tumble")
+
+    @property
+    def step(self) -> int:
+        """Windows end at multiples of `size` after `offset`."""
+        return gcd(self.size, self.offset)
 
     def output_type(self, x: StreamType) -> StreamType:
         """One column per aggregate; the lifetime is the window."""

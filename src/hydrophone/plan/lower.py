@@ -10,7 +10,7 @@ import pyarrow as pa
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.place import Place
 from hydrophone.plan.node import Node, Order, topological
-from hydrophone.plan.rewrite import rewrite
+from hydrophone.plan.rewrite import as_windows, rewrite
 from hydrophone.plan.source import Layout, Leaf, Port, Source
 from hydrophone.plan.types import DataType, StreamType
 
@@ -25,7 +25,7 @@ class Lowered:
 
 def lower(roots: Sequence[Node]) -> Lowered:
     """Replace sources by ports and put order where it is needed."""
-    roots = [rewrite(r) for r in roots]
+    roots = [rewrite(as_windows(r)) for r in roots]
     done: dict[Node, Node] = {}
     sources: list[Source] = []
     for node in topological(roots):
@@ -73,7 +73,7 @@ class Stage:
 def stages(root: Node) -> list[Stage]:
     """Cut a plan where the key changes after an operator that is not row by row; the last stage gives the answer."""
     made: list[Stage] = []
-    _stage(rewrite(root), made, {})
+    _stage(rewrite(as_windows(root)), made, {})
     return made
 
 

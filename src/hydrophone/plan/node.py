@@ -115,6 +115,11 @@ class Node:
         return reach if isinstance(reach, tuple) else (reach,) * len(self.inputs)
 
     @property
+    def step(self) -> int | None:
+        """Marks that are no multiples of this, in nanoseconds, make nothing final here; None: any mark may."""
+        return None
+
+    @property
     def keeps_ends(self) -> bool:
         """Whether the events of the output end when those of the inputs do, so that progress on ends passes through."""
         return self.rowwise

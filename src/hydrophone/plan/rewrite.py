@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import gcd
 
 import narwhals as nw
 
 from hydrophone import expr
 from hydrophone.ops.keys import KeyBy
 from hydrophone.ops.rows import Select, Where, WithColumns
+from hydrophone.ops.sets import Union
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source
+from hydrophone.progress import AS_WINDOWS
 
 Rule = Callable[[Node], Node | None]
 
@@ -25,6 +28,34 @@ def rewrite(root: Node) -> Node:
             new = better
         done[node] = new
     return whole_marks(done[root])
+
+
+def as_windows(root: Node) -> Node:
+    """Sources whose marks are to be as fine as windows need learn how fine that is; the whole plan must be there to see it.
+
+    Where anything but windows of time reads a source, its marks stay as rows give them.
+    """
+    readers: dict[Node, list[Node]] = {}
+    for node in root.topological():
+        for child in node.inputs:
+            readers.setdefault(child, []).append(node)
+
+    def steps(node: Node) -> set[int | None]:
+        """The steps of what waits for the marks of a node."""
+        above = readers.get(node, [])
+        if not above:
+            return {None}
+        return {s for n in above for s in (steps(n) if n.rowwise or isinstance(n, Union) else {n.step})}
+
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        new = node.with_inputs([done[i] for i in node.inputs])
+        if isinstance(new, Source) and new.progress is not None and new.progress.every == AS_WINDOWS:
+            found = steps(node)
+            fine = None if None in found else gcd(*(s for s in found if s is not None))
+            new = replace(new, progress=replace(new.progress, every=fine))
+        done[node] = new
+    return done[root]
 
 
 def whole_marks(root: Node) -> Node:
