@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from tests.cases import ALL_CASES, Case
@@ -305,6 +307,34 @@ def test_instants_between_microseconds_are_refused_by_the_task(spark: SparkSessi
     stamped = pa.table({"time": pa.array([1500], pa.timestamp("ns")), "value": [1.0]})
     with pytest.raises(Exception, match="DataError: to_spark: a value of 'time' does not fit"):
         hp.from_arrow(stamped, time="time").to_spark(spark).collect()
+
+
+def test_points_with_timestamps_end_a_microsecond_later(spark: SparkSession, tmp_path: Path) -> None:
+    """In this process they end a nanosecond later, which Spark's timestamps cannot say."""
+    at = [-2_500_001, 0, 3, 4, 4_000_000, 9_000_000]
+    rows = pa.table({"k": [1] * 6, "n": range(6), "t": pa.array(at, pa.timestamp("us"))})
+    (tmp_path / "in").mkdir()
+    pq.write_table(rows, tmp_path / "in" / "rows.parquet")
+    points = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    for number, query in enumerate(
+        [
+            points.count_window(2, by="n").agg(n=hp.count()),
+            points.snapshot().agg(n=hp.count()),
+            points.select().stitch(),
+        ]
+    ):
+        here = query.to_arrow()
+        end = pc.subtract(pc.cast(here["end"], pa.int64()), 1)  # where the last point of each lies
+        assert not pc.any(pc.not_equal(end, pc.multiply(pc.divide(end, 1000), 1000))).as_py()
+        later = pc.add(pc.divide(end, 1000), 1).cast(pa.timestamp("us"))
+        wanted = sorted(here.set_column(2, "end", later).to_pylist(), key=str)
+        found = query.to_spark(spark).toArrow().select(here.column_names)
+        assert sorted(found.to_pylist(), key=str) == wanted
+        out = tmp_path / f"out{number}"
+        sink = hp.write.parquet(str(out))
+        query.start(spark, to=sink, checkpoint=str(tmp_path / f"c{number}"), trigger="available").wait()
+        streamed = ds.dataset(out, partitioning="hive").to_table(columns=here.column_names).to_pylist()
+        assert streamed and all(row in wanted for row in streamed)
 
 
 def test_a_table_of_sparks_can_be_looked_up(spark: SparkSession) -> None:

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hydrophone.errors import DataError, PlanError
-from hydrophone.plan.types import DataType, UniformType, WindowedType
+from hydrophone.plan.types import DataType, StreamType, UniformType, WindowedType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,12 +102,35 @@ def _full(field: pa.Field) -> pa.Field:
     return pa.field(field.name, kind, nullable=False)
 
 
-def to_held(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A result in the types that Spark holds; what would be lost is an error."""
+def end_of(kind: DataType) -> str | None:
+    """The column in which lifetimes end, or None."""
+    return kind.end if isinstance(kind, StreamType) else None
+
+
+def to_held(table: pa.Table, schema: pa.Schema, end: str | None = None) -> pa.Table:
+    """A result in the types that Spark holds; what would be lost is an error, but for ends of lifetimes, which are rounded up.
+
+    A point ends a nanosecond after its start, and Spark's timestamps are whole microseconds.
+
+    Examples
+    --------
+    >>> table = pa.table({"end": pa.array([3_000, 3_001], pa.timestamp("ns"))})
+    >>> to_held(table, held_schema(table.schema), end="end")["end"].cast(pa.int64()).to_pylist()
+    [3, 4]
+    """
     columns = []
     for name, column, want in zip(schema.names, table.columns, schema.types, strict=True):
+        if name == end and pa.types.is_timestamp(column.type) and column.type.unit == "ns" and column.type != want:
+            column = _rounded_up(column).cast(column.type)
         columns.append(column if column.type == want else _cast(name, column, want))
     return pa.table(columns, schema=schema)
+
+
+def _rounded_up(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Nanoseconds as whole microseconds, none earlier; nulls stay."""
+    nanoseconds = column.cast(pa.int64())
+    beyond = pc.subtract(nanoseconds, pc.multiply(pc.divide(nanoseconds, 1000), 1000))  # of negative ones: below zero
+    return pc.add(pc.subtract(nanoseconds, beyond), pc.if_else(pc.greater(beyond, 0), 1000, 0))
 
 
 def _cast(name: str, column: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedArray:
@@ -115,8 +139,7 @@ def _cast(name: str, column: pa.ChunkedArray, want: pa.DataType) -> pa.ChunkedAr
     except pa.ArrowInvalid as error:
         raise DataError(
             f"to_spark: a value of {name!r} does not fit: {error}",
-            hint="Spark's timestamps are whole microseconds, and a point ends 1 ns after its start: give points a length, "
-            'alter("1us"), or all times as integers in nanoseconds'
+            hint="Spark's timestamps are whole microseconds: give all times as integers in nanoseconds"
             if pa.types.is_timestamp(want)
             else None,
         ) from error

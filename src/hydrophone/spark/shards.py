@@ -14,7 +14,7 @@ from hydrophone.plan.lower import Input, Stage
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Layout, Port
 from hydrophone.spark.cells import KEYS
-from hydrophone.spark.data import as_planned, to_held
+from hydrophone.spark.data import as_planned, end_of, to_held
 from hydrophone.spark.exchange import Packer
 from hydrophone.spark.scan import ParquetScan, Part, TableScan, columns, earliest
 from hydrophone.spark.waiting import Waiting
@@ -213,7 +213,7 @@ class RunLast:
         """Spark gives packed rows."""
         prepare()
         for table in run(self.stage, batches, self.shape):
-            yield from to_held(table, self.schema).to_batches()
+            yield from to_held(table, self.schema, end_of(self.stage.root.type)).to_batches()
 
 
 def without_sources(stage: Stage) -> Stage:

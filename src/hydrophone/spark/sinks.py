@@ -52,12 +52,13 @@ class Unpack:
     """A task that turns chunks back into rows."""
 
     schema: pa.Schema
+    end: str | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Spark gives packed tables."""
         for batch in batches:
             for data in batch["data"]:
-                yield from to_held(unpacked(data.as_buffer()), self.schema).combine_chunks().to_batches()
+                yield from to_held(unpacked(data.as_buffer()), self.schema, self.end).combine_chunks().to_batches()
 
 
 RESULTS = 0
@@ -72,6 +73,7 @@ class Outlet:
     schema: pa.Schema
     path: str
     form: str = "parquet"
+    end: str | None = None
 
     def folder(self, batch: int) -> str:
         """Where a micro-batch goes."""
@@ -149,7 +151,7 @@ class Writer:
             for outlet in self.outlets:
                 if outlet.source is None or late.get(outlet.source):
                     packed = chunks.where(f"kind = {outlet.kind:d} and port = {outlet.port}").select("data")
-                    rows = packed.mapInArrow(Unpack(outlet.schema), spark_schema(outlet.schema))
+                    rows = packed.mapInArrow(Unpack(outlet.schema, outlet.end), spark_schema(outlet.schema))
                     self._write(rows, outlet, batch)
             if isinstance(self.to, Memory):
                 results = chunks.where(f"kind = {Kind.RESULT:d}").select("data").collect()
@@ -235,7 +237,7 @@ class Drafts:
                 passed.append(Chunk(chunk.label, SINK, port, Kind.WRITTEN, name, outlet.kind, b""))
                 path, often = self.folders[outlet] / self.name / name, repeated(outlet.schema)
                 writers[outlet] = pq.ParquetWriter(path, outlet.schema, use_dictionary=often)
-            writers[outlet].write_table(to_held(unpacked(chunk.data), outlet.schema))
+            writers[outlet].write_table(to_held(unpacked(chunk.data), outlet.schema, outlet.end))
         for writer in writers.values():
             writer.close()
         return passed
@@ -260,13 +262,15 @@ class Drafts:
             shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
 
 
-def outlets_of(to: Sink, result: pa.Schema, sources: Iterable[pa.Schema], late: str | None) -> tuple[Outlet, ...]:
-    """What is written: results, unless they stay in memory, and late rows, where they are kept."""
+def outlets_of(
+    to: Sink, result: pa.Schema, end: str | None, sources: Iterable[pa.Schema], late: str | None
+) -> tuple[Outlet, ...]:
+    """What is written: results, whose lifetimes may have an end, unless they stay in memory, and late rows, where they are kept."""
     aside = [Outlet(n, held_schema(s), late) for n, s in enumerate(sources) if late]
     if isinstance(to, Memory):
         return tuple(aside)
     path, form = (to.name, "table") if isinstance(to, Table) else (to.path, "csv" if isinstance(to, Csv) else "parquet")
-    return (Outlet(None, held_schema(result), path, form), *aside)
+    return (Outlet(None, held_schema(result), path, form, end), *aside)
 
 
 def check_cells(schema: pa.Schema) -> None:

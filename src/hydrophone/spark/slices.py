@@ -18,7 +18,7 @@ from hydrophone.plan.lower import Lowered, lower
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.source import Source
-from hydrophone.spark.data import to_held
+from hydrophone.spark.data import end_of, to_held
 from hydrophone.spark.lake import Lake, folder_values
 from hydrophone.spark.scan import ParquetScan, Part, scan_of
 from hydrophone.spark.waiting import Waiting
@@ -98,7 +98,7 @@ class Task:
             mine = emit.owned(batch, share.start, share.stop)
             if len(mine):
                 table = emit.table(mine, self.root.type, pipeline.keys(self.root), self.shape)
-                yield from to_held(table, self.schema).to_batches(max_chunksize=ROWS_OUT)
+                yield from to_held(table, self.schema, end_of(self.root.type)).to_batches(max_chunksize=ROWS_OUT)
 
 
 # --- slices of time ---------------------------------------------------------------------------------------------------

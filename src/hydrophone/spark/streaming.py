@@ -26,7 +26,7 @@ from hydrophone.ops.sampling import Sample
 from hydrophone.plan.lower import Input, Stage, stages
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port, Source
-from hydrophone.spark.data import SparkData, check_grid
+from hydrophone.spark.data import SparkData, check_grid, end_of
 from hydrophone.spark.exchange import labels
 from hydrophone.spark.note import agreed
 from hydrophone.spark.pack import DDL, Packer, Target
@@ -196,7 +196,7 @@ def start(
     if late_path:
         _log.info("late rows go to %s", late_path)
     result = emit.schema(root.type, shape)
-    outlets = outlets_of(to, result, [f.schema for f in query.feeds], late_path)
+    outlets = outlets_of(to, result, end_of(root.type), [f.schema for f in query.feeds], late_path)
     claim(spark, outlets, note["id"])
     drafts = Drafts.of(spark, outlets, note["id"])
     prepare_table(spark, outlets, to.format if isinstance(to, Table) else None)
