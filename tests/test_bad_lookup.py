@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -85,3 +86,21 @@ def test_an_index_of_pandas_is_no_column(index: str | None) -> None:
     rows = hp.from_arrow(pa.table({"k": [0, 1], "t": [1, 2]}), key="k", time="t")
     found = rows.lookup(names[names["k"] < 5], on="k").to_arrow()
     assert found.column_names == ["k", "t", "name"]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(4, 60_000), (5, 65_535)])
+def test_many_columns_of_many_values_are_told_apart(columns: int, rows: int) -> None:
+    """More combinations than 64 bits can number: once rows were lost, and events found rows of which one column differed."""
+    random = np.random.default_rng(0)
+    names = [f"k{i}" for i in range(columns)]
+    table = pa.table({**{n: random.permutation(rows) for n in names}, "row": np.arange(rows)})
+    asked = table.slice(rows - 500, 500)
+    wrong = np.arange(500) % 2 == 1
+    first = np.where(wrong, (asked["k0"].to_numpy() + 1) % rows, asked["k0"].to_numpy())
+    nulls = pa.table({n: pa.array([None if n == names[-1] else 1]) for n in names}).append_column("row", pa.array([-1]))
+    events = pa.table({"t": np.arange(500), "k0": first, **{n: asked[n] for n in names[1:]}})
+    found = hp.from_arrow(events, time="t").lookup(
+        pa.concat_tables([table, nulls], promote_options="permissive"), on=names, how="left"
+    )
+    want = [None if w else r for w, r in zip(wrong, asked["row"].to_pylist(), strict=True)]
+    assert found.to_arrow().sort_by("t")["row"].to_pylist() == want

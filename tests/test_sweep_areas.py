@@ -210,3 +210,15 @@ def test_columns_may_have_any_name() -> None:
 def test_a_limit_is_written_in_the_usual_ways() -> None:
     sizes = [size_in_bytes(text) for text in ("64KiB", "64kiB", "64KB", "64 kB", "2GiB")]
     assert sizes == [65_536, 65_536, 64_000, 64_000, 2 << 30]
+
+
+def test_small_batches_do_not_make_many_files() -> None:
+    """Every new row asks every file: a thousand files of ten rows would take a thousand look-ups."""
+    area = SweepArea("hash", Memory(limit=1))
+    for n in range(300):
+        time = np.arange(10) + n
+        area.insert(Events(time % 3, time, time + 400, pa.table({"v": time})))
+    assert len(area.parts) < 12 and len(area.lifetimes() or ()) == 3_000
+    assert sum(p.nbytes for p in area._in_memory()) == 0
+    area.expire(lambda e: e.slot == 0)
+    assert sum(len(t) for _, t in area.blocks(changed=False) if t is not None) == 2_000

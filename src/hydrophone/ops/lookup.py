@@ -22,6 +22,7 @@ from hydrophone.time import MAX_TIME, MIN_TIME, format_instant
 SINCE, UNTIL = "__since", "__until"
 LARGEST = 64 << 20
 """Bytes of a reference table: it travels with the plan to every task."""
+_LARGEST_CODE = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +108,10 @@ class _Index:
 
     def __init__(self, node: Lookup) -> None:
         table = node.reference.table
-        self.values = [pc.unique(pc.drop_null(table[theirs].combine_chunks())) for _, theirs in node.on]
-        code = self.code([table[theirs] for _, theirs in node.on])
+        columns = [table[theirs] for _, theirs in node.on]
+        self.values = [pc.unique(pc.drop_null(column.combine_chunks())) for column in columns]
+        self.seen: list[Ints | None] = []  # per column the codes up to it that the table has, where they would not fit otherwise
+        code = self._learn(columns)
         row = np.flatnonzero(code >= 0)
         order = stable_order(code[row], table[SINCE].to_numpy()[row])
         row = row if order is None else row[order]
@@ -128,15 +131,24 @@ class _Index:
             )
 
     def code(self, columns: list[pa.ChunkedArray]) -> Ints:
-        """A number for every row; -1 where the table has no such value."""
-        total = np.zeros(len(columns[0]), np.int64)
-        lost = np.zeros(len(total), np.bool_)
-        for column, values in zip(columns, self.values, strict=True):
-            found = pc.fill_null(pc.index_in(column, value_set=values, skip_nulls=True), -1).to_numpy()
-            lost |= found < 0
-            total = total * (len(values) + 1) + found
-        total[lost] = -1
-        return total
+        """A number for every row; -1 where the table has no such values."""
+        code = np.zeros(len(columns[0]), np.int64)
+        for column, values, seen in zip(columns, self.values, self.seen, strict=True):
+            code = _with(code, column, values)
+            code = code if seen is None else _among(code, seen)
+        return code
+
+    def _learn(self, columns: list[pa.ChunkedArray]) -> Ints:
+        """The codes of the table's own rows; numbered afresh before they would leave 64 bits."""
+        code, largest = np.zeros(len(columns[0]), np.int64), 1
+        for i, (column, values) in enumerate(zip(columns, self.values, strict=True)):
+            code, largest = _with(code, column, values), largest * (len(values) + 1)
+            after = len(self.values[i + 1]) + 1 if i + 1 < len(self.values) else 1
+            seen = np.unique(code) if largest * after > _LARGEST_CODE else None
+            if seen is not None:
+                code, largest = _among(code, seen), len(seen)
+            self.seen.append(seen)
+        return code
 
     def rows(self, code: Ints, time: Ints) -> tuple[Ints, Mask]:
         """For every (code, time) the row of the table, and whether there is one."""
@@ -144,6 +156,18 @@ class _Index:
             return np.zeros(len(code), np.int64), np.zeros(len(code), np.bool_)
         at = np.maximum(search(self.known, self.since, code, time, side="right") - 1, 0)
         return self.row[at], (self.known[at] == code) & (self.since[at] <= time) & (time < self.until[at])
+
+
+def _with(code: Ints, column: pa.ChunkedArray, values: pa.Array) -> Ints:
+    """Codes that also say which of the values each row has; -1 for none."""
+    found = pc.fill_null(pc.index_in(column, value_set=values, skip_nulls=True), -1).to_numpy()
+    return np.where((code < 0) | (found < 0), -1, code * (len(values) + 1) + found)
+
+
+def _among(code: Ints, seen: Ints) -> Ints:
+    """Where each code is in a sorted array of them; -1 for one that is not there or says none."""
+    at = np.minimum(np.searchsorted(seen, code), len(seen) - 1)
+    return np.where((seen[at] == code) & (code >= 0), at, -1)
 
 
 class LookupKernel(Stateless):

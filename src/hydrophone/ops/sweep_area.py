@@ -33,6 +33,8 @@ _CROWD = 16
 """Rows that a look-up in a hash area may meet on average; where keys have more, a run is sorted instead."""
 _GONE = 0.25
 """Share of the rows of a file that must have expired before it is read and written again."""
+_FILE = 1 << 20
+"""Bytes up to which small files are put together, however small the limit is."""
 
 _log = logging.getLogger("hydrophone")
 
@@ -273,9 +275,20 @@ class SweepArea(Held[Events]):
         return [p for p in self._parts if id(p) not in self._files]
 
     def _spill(self) -> None:
-        """Put all runs in memory into one file."""
-        rows = _sorted(Events.concat(self._in_memory())) if self.form != "list" else Events.concat(self._in_memory())
-        self._parts = [*(p for p in self._parts if id(p) in self._files), self._filed(rows)]
+        """Put all runs in memory into one file, and with them the last files as long as these are not much larger.
+
+        Every new row asks every file. Files grow together to the limit, or to `_FILE` where that is less, so that their number is about
+        what they hold over that size, however small a batch is; and no more than that is in memory at once.
+        """
+        rows = self._in_memory()
+        filed = [p for p in self._parts if id(p) in self._files]
+        size, most = sum(map(_bytes, rows)), max(self.memory.limit or 0, _FILE)
+        while filed and (more := _bytes(filed[-1])) <= 2 * size and size + more <= most:
+            size += more
+            last = filed.pop()
+            rows.insert(0, last.select(self._alive(last)))
+        together = Events.concat(rows)
+        self._parts = [*filed, self._filed(together if self.form == "list" else _sorted(together))]
         self._tidy()
 
     def _filed(self, rows: Events) -> Events:
