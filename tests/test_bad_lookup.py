@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ def versioned(**columns: list[Any]) -> pa.Table:
             {"on": "k", "since": "s", "until": "u"},
             ParameterError,
             "1 rows .* end before",
+        ),
+        (
+            versioned(s=["2024", "2025"]),
+            {"on": "k", "since": "s"},
+            SignalTypeError,
+            "'s' of the table has string, which is no time, and the stream has integer times",
+        ),
+        (
+            versioned(s=[0, 5], u=[datetime(2024, 1, 1), datetime(2024, 1, 2)]),
+            {"on": "k", "since": "s", "until": "u"},
+            SignalTypeError,
+            "'u' of the table has timestamps without a zone",
         ),
         (3, {"on": "k"}, ParameterError, "a int is no table"),
     ],
@@ -104,3 +117,15 @@ def test_many_columns_of_many_values_are_told_apart(columns: int, rows: int) -> 
     )
     want = [None if w else r for w, r in zip(wrong, asked["row"].to_pylist(), strict=True)]
     assert found.to_arrow().sort_by("t")["row"].to_pylist() == want
+
+
+def test_many_rows_at_once() -> None:
+    """As pandas merges; the order of events stays, and a row without any end holds for ever."""
+    rooms = pa.table({"k": ["a", "b", "a"], "u": [None, None, None], "room": ["hall", "attic", "cellar"]})
+    found = readings().lookup(rooms, on="k", until="u", many=True).to_arrow()
+    assert found["t"].to_pylist() == [0, 0, 10]
+    whole = READINGS.to_pandas().merge(rooms.drop_columns("u").to_pandas(), on="k")
+    assert sorted(map(tuple, found.to_pandas().itertuples(index=False))) == sorted(
+        map(tuple, whole[["k", "t", "v", "room"]].itertuples(index=False))
+    )
+    assert len(readings().lookup(rooms.slice(0, 0), on="k", many=True).to_arrow()) == 0

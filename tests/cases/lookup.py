@@ -60,6 +60,32 @@ def by_floor(i: Mapping[str, Source]) -> list[Row]:
     return [(f, t, v) for _, t, v, _, f in merged("inner")(i)]
 
 
+CREWS = pa.table(
+    {
+        "who": ["a", "a", "a", "b", "a", "b", "a", "c"],
+        "from": [0, 0, 400, -50, 100, 300, 400, 5000],
+        "until": [None, None, None, 700, 600, None, 450, None],
+        "crew": [1, 2, 3, 4, 5, 6, 7, 8],
+    }
+)
+
+
+def crews(how: str) -> Any:
+    """By hand: a row without an end holds until a later one of the same sensor begins."""
+
+    def rows(i: Mapping[str, Source]) -> list[Row]:
+        held = list(zip(*(c.to_pylist() for c in CREWS.columns), strict=True))
+        found: list[Row] = []
+        for e in i["x"].events():
+            mine = [(s, u, c) for w, s, u, c in held if (w,) == e.key]
+            ends = [min((n for n, _, _ in mine if n > s), default=np.inf) if u is None else u for s, u, _ in mine]
+            there = [c for (s, _, c), u in zip(mine, ends, strict=True) if s <= e.start < u]
+            found += [(*e.key, e.start, e.payload["v"], c) for c in there or ([None] if how == "left" else [])]
+        return found
+
+    return rows
+
+
 POINTS = data.points(140)
 
 CASES = [
@@ -85,6 +111,18 @@ CASES = [
         {"x": POINTS},
         lambda s: s["x"].lookup(PLACES, on="k").key_by("floor").select("v"),
         by_floor,
+    ),
+    *(
+        Case(
+            f"lookup-many-{how}",
+            Lookup,
+            {"x": POINTS},
+            lambda s, how=how: s["x"].lookup(  # type: ignore[misc]
+                CREWS, on={"k": "who"}, since="from", until="until", many=True, how=how
+            ),
+            crews(how),
+        )
+        for how in ("inner", "left")
     ),
     Case("lookup-empty", Lookup, {"x": data.empty(POINTS)}, lambda s: s["x"].lookup(PLACES, on="k"), lambda i: []),
     Case(

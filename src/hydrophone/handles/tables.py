@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.engine.ingest import instants
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.query import Query
 from hydrophone.io.files import list_files
 from hydrophone.io.parquet import dataset
 from hydrophone.ops.lookup import SINCE, UNTIL, Lookup, Reference
 from hydrophone.plan.source import plain
+from hydrophone.plan.types import CLOCKS, DataType, clock_of
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Tables(Query):
         columns: Sequence[str] | None = None,
         since: str | None = None,
         until: str | None = None,
+        many: bool = False,
     ) -> Stream:
         """Add the columns of a table at rest to every event.
 
@@ -48,7 +50,10 @@ class Tables(Query):
         how : "inner" leaves out events that find no row, "left" gives them nulls
         columns : those of the table that are added; by default all
         since, until : columns of the table that say from when to when a row holds
-            Without `until`, or where it is null, a row holds until the next one of the same `on`, or for ever.
+            Without `until`, or where it is null, a row holds until the next one of the same `on`, or for ever. They are
+            times of the same kind as the stream's: with a zone, without one, or integer nanoseconds.
+        many : whether an event may find several rows, and is then there once for each; otherwise such a table is refused
+            Rows without an end that begin together hold together, until the next ones.
 
         Examples
         --------
@@ -79,9 +84,11 @@ class Tables(Query):
         kept = [n for n in rows.column_names if n not in (since, until) and (columns is None or n in columns)]
         theirs = list(pairs.values())
         held = rows.select(theirs + [n for n in kept if n not in theirs])
+        for name in filter(None, (since, until)):
+            _check_clock(rows.schema.field(name), self.node.type)
         start, end = _holds(rows, since, until)
         held = held.append_column(SINCE, start).append_column(UNTIL, end)
-        return self._then(Lookup, reference=Reference(held), on=tuple(pairs.items()), how=how)
+        return self._then(Lookup, reference=Reference(held), on=tuple(pairs.items()), how=how, many=many)
 
 
 def _arrow(table: Any) -> pa.Table:
@@ -100,6 +107,17 @@ def _arrow(table: Any) -> pa.Table:
     if frame.implementation.is_pandas_like():
         return pa.Table.from_pandas(frame.to_native(), preserve_index=False)  # an index is no column
     return frame.to_arrow()
+
+
+def _check_clock(field: pa.Field, kind: DataType) -> None:
+    """Refuse times that cannot be compared with the stream's: text, dates, or instants of another clock."""
+    clock = clock_of(field.type)
+    if clock != kind.clock and not pa.types.is_null(field.type):
+        theirs = f"{field.type}, which is no time" if clock is None else CLOCKS[clock]
+        raise SignalTypeError(
+            f"lookup: {field.name!r} of the table has {theirs}, and the stream has {CLOCKS[kind.clock]}",
+            hint="cast the column of the table",
+        )
 
 
 def _holds(table: pa.Table, since: str | None, until: str | None) -> tuple[pa.Array, pa.Array]:

@@ -16,7 +16,7 @@ from hydrophone.kernel import Kernel, Stateless
 from hydrophone.ops.rows import visible, visible_schema
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import StreamType
-from hydrophone.runs import search, stable_order
+from hydrophone.runs import ranges, search, stable_order
 from hydrophone.time import MAX_TIME, MIN_TIME, format_instant
 
 SINCE, UNTIL = "__since", "__until"
@@ -45,18 +45,20 @@ class Lookup(Node):
     """Add the columns of the row of a reference table that has equal values in `on` and holds when the event starts.
 
     Reference: ``pandas.merge(events, table, on=..., how=...)`` where rows hold for ever. Start, gap and end: every event is
-    for itself. An event that finds no row is left out (``inner``) or has nulls (``left``); null finds nothing.
+    for itself. An event that finds no row is left out (``inner``) or has nulls (``left``); null finds nothing. With `many`
+    an event is there once for each row that holds when it starts.
     """
 
     reference: Reference
     on: tuple[tuple[str, str], ...]
     how: str = "inner"
+    many: bool = False
 
     gives = None
     rowwise = True
 
     def check(self) -> None:
-        """At most one row for every event."""
+        """At most one row for every event, unless there may be many."""
         table = self.reference.table
         if self.how not in ("inner", "left"):
             raise ParameterError(f"lookup: how must be 'inner' or 'left', got {self.how!r}")
@@ -110,24 +112,32 @@ class _Index:
         table = node.reference.table
         columns = [table[theirs] for _, theirs in node.on]
         self.values = [pc.unique(pc.drop_null(column.combine_chunks())) for column in columns]
-        self.seen: list[Ints | None] = []  # per column the codes up to it that the table has, where they would not fit otherwise
+        self.seen: list[
+            Ints | None
+        ] = []  # per column the codes up to it that the table has, where they would not fit otherwise
         code = self._learn(columns)
         row = np.flatnonzero(code >= 0)
         order = stable_order(code[row], table[SINCE].to_numpy()[row])
         row = row if order is None else row[order]
         self.row, self.known, self.since = row, code[row], table[SINCE].to_numpy()[row]
-        self.until = pc.fill_null(table[UNTIL], MAX_TIME).to_numpy()[row]
-        told = pc.is_valid(table[UNTIL]).to_numpy()[row][:-1]
-        # Of rows that follow each other the later one holds; two that begin together, or before one has ended, do not follow.
-        clash = (self.since[1:] == self.since[:-1]) | (told & (self.since[1:] < self.until[:-1]))
+        told = pc.is_valid(table[UNTIL]).to_numpy()[row]
+        self.until = np.where(told, pc.fill_null(table[UNTIL], MAX_TIME).to_numpy()[row], _next(self.known, self.since))
+        if node.many:
+            self.last = _latest(self.known, self.until)
+        else:
+            self._check_one(node, told)
+
+    def _check_one(self, node: Lookup, told: Mask) -> None:
+        """Of rows that follow each other the later one holds; two that begin together, or before one has ended, do not follow."""
+        clash = (self.since[1:] == self.since[:-1]) | (told[:-1] & (self.since[1:] < self.until[:-1]))
         both = np.flatnonzero((self.known[1:] == self.known[:-1]) & clash)
         if len(both):
             at = int(both[0]) + 1
-            what = {theirs: table[theirs][int(row[at])].as_py() for _, theirs in node.on}
+            what = {theirs: node.reference.table[theirs][int(self.row[at])].as_py() for _, theirs in node.on}
             when = "" if self.since[at] == MIN_TIME else f" at {format_instant(int(self.since[at]))}"
             raise ParameterError(
                 f"lookup: two rows of the table hold for {what}{when}",
-                hint="keep one, or say from when to when each holds: since=, until=",
+                hint="keep one, or say from when to when each holds (since=, until=), or take all: many=True",
             )
 
     def code(self, columns: list[pa.ChunkedArray]) -> Ints:
@@ -157,6 +167,31 @@ class _Index:
         at = np.maximum(search(self.known, self.since, code, time, side="right") - 1, 0)
         return self.row[at], (self.known[at] == code) & (self.since[at] <= time) & (time < self.until[at])
 
+    def all_rows(self, code: Ints, time: Ints) -> tuple[Ints, Ints]:
+        """All pairs of (position in `code`, row of the table) that hold, in the order of both."""
+        first = search(self.known, self.last, code, time, side="right")  # rows before it are over
+        counts = np.maximum(search(self.known, self.since, code, time, side="right") - first, 0)
+        i, at = np.repeat(np.arange(len(code)), counts), ranges(first, counts)
+        holds = time[i] < self.until[at]
+        return i[holds], self.row[at[holds]]
+
+
+def _next(known: Ints, since: Ints) -> Ints:
+    """When the next later row of the same values begins, of rows in order; else the end of time."""
+    new = np.flatnonzero((known[1:] != known[:-1]) | (since[1:] != since[:-1])) + 1
+    first = np.concatenate([[0], new]) if len(known) else np.zeros(0, np.int64)
+    follows = np.full(len(first), MAX_TIME)
+    same = known[first[1:]] == known[first[:-1]]
+    follows[:-1][same] = since[first[1:]][same]
+    return np.repeat(follows, np.diff(np.append(first, len(known))))
+
+
+def _latest(known: Ints, until: Ints) -> Ints:
+    """For every row the latest end of it and the rows before it that have the same values."""
+    ends, rank = np.unique(until, return_inverse=True)
+    code = np.cumsum(np.concatenate([[0], known[1:] != known[:-1]])) * len(ends) if len(known) else known
+    return ends[np.maximum.accumulate(code + rank) - code]
+
 
 def _with(code: Ints, column: pa.ChunkedArray, values: pa.Array) -> Ints:
     """Codes that also say which of the values each row has; -1 for none."""
@@ -183,7 +218,18 @@ class LookupKernel(Stateless):
         assert isinstance(batch, Events)
         ours = [name for name, _ in self.node.on]
         seen = visible(batch, self.kind, self, ours)
-        row, found = self.index.rows(self.index.code([seen[n] for n in ours]), batch.start)
+        code = self.index.code([seen[n] for n in ours])
+        if self.node.many:
+            at, row = self.index.all_rows(code, batch.start)
+            found = np.ones(len(at), np.bool_)
+            if self.node.how == "left":
+                alone = np.setdiff1d(np.arange(len(batch)), at)
+                order = np.argsort(np.concatenate([at, alone]), kind="stable")
+                at, row = np.concatenate([at, alone])[order], np.concatenate([row, alone * 0])[order]
+                found = np.concatenate([found, np.zeros(len(alone), np.bool_)])[order]
+            batch = batch.select(at)
+        else:
+            row, found = self.index.rows(code, batch.start)
         if self.node.how == "inner":
             batch, row = (batch, row) if found.all() else (batch.select(found), row[found])
             added = self.table.take(pa.array(row))

@@ -18,7 +18,7 @@ Clock = Literal["timestamp", "zoned", "int"]
 """How instants are shown to the user, as the source had them: as timestamps without a zone or with one, or as integer nanoseconds."""
 
 _STAMPS = {"timestamp": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC"), "int": pa.int64()}
-_CLOCKS = {"timestamp": "timestamps without a zone", "zoned": "timestamps with a zone", "int": "integer times"}
+CLOCKS = {"timestamp": "timestamps without a zone", "zoned": "timestamps with a zone", "int": "integer times"}
 
 
 def clock_of(kind: pa.DataType) -> Clock | None:
@@ -86,7 +86,7 @@ def same_clock(left: DataType, right: DataType, what: str) -> None:
     """Refuse times of two kinds: nobody said in which zone the ones without are."""
     if left.clock != right.clock:
         raise SignalTypeError(
-            f"{what}: one side has {_CLOCKS[left.clock]}, the other {_CLOCKS[right.clock]}",
+            f"{what}: one side has {CLOCKS[left.clock]}, the other {CLOCKS[right.clock]}",
             hint="cast one of the time columns before the source",
         )
 
