@@ -41,4 +41,7 @@ def test_forms_of_state_agree() -> None:
     sides = tuple(np.random.default_rng(seed).integers(0, 500, 1_000) for seed in (1, 2))
     answers = {form: shj_snj.joined(sides, form) for form in ("auto", "hash", "sorted", "list")}
     assert len(set(answers.values())) == 1
+    short = {shj_snj.joined(sides, form, life=9, behind=1 << 40) for form in answers}
+    near = [(i, j) for i in range(1_000) for j in range(max(i - 8, 0), min(i + 9, 1_000)) if sides[0][i] == sides[1][j]]
+    assert short == {(len(near), float(sum(max(pair) for pair in near)))}
     assert answers["auto"][0] == sum(int((sides[1] == n).sum()) for n in sides[0])
