@@ -95,6 +95,7 @@ METHOD_OF = {
     "Tumble": "tumble",
     "Place": None,
     "Blocks": "iterate",
+    "LookupMany": "lookup",
 }
 """Operators that are not written as a method of their own name: the planner's Place, and arithmetic."""
 

@@ -188,6 +188,17 @@ def test_memory_keeps_to_the_limit_when_rows_expire() -> None:
     assert area.nbytes < 20_000 + 32 * 1_000
 
 
+@pytest.mark.parametrize("overflow", ["spill", "shed"])
+def test_the_index_counts_towards_the_limit(overflow: str) -> None:
+    area = SweepArea("hash", Memory(50_000, overflow))
+    for n in range(30):
+        time = np.arange(100) + n
+        area.insert(Events(time, time, time + 5, pa.table({"v": time})))
+        list(area.query(Events(time, time, None, pa.table({})), time, time))
+        assert area.nbytes <= 50_000
+    assert area.shed > 0 if overflow == "shed" else len(area.lifetimes() or ()) == 3_000
+
+
 def test_a_disk_that_is_full_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -12,7 +12,8 @@ import pyarrow as pa
 from tests.cases import data
 from tests.cases.table import Case, Row, Source, plain_values
 
-from hydrophone.ops.lookup import Lookup
+import hydrophone as hp
+from hydrophone.ops.lookup import Lookup, LookupMany
 
 PLACES = pa.table({"k": ["c", "a", "z"], "room": ["cellar", None, "attic"], "floor": [-1, 0, 9]})
 GAINS = pa.table(
@@ -86,6 +87,13 @@ def crews(how: str) -> Any:
     return rows
 
 
+def per_crew(i: Mapping[str, Source]) -> list[Row]:
+    found: dict[tuple[Any, Any], list[float]] = {}
+    for _, t, v, crew in crews("inner")(i):
+        found.setdefault((crew, t // 200 * 200), []).append(v)
+    return [(crew, t, t + 200, len(vs), max(vs)) for (crew, t), vs in found.items()]
+
+
 POINTS = data.points(140)
 
 CASES = [
@@ -115,7 +123,7 @@ CASES = [
     *(
         Case(
             f"lookup-many-{how}",
-            Lookup,
+            LookupMany,
             {"x": POINTS},
             lambda s, how=how: s["x"].lookup(  # type: ignore[misc]
                 CREWS, on={"k": "who"}, since="from", until="until", many=True, how=how
@@ -123,6 +131,19 @@ CASES = [
             crews(how),
         )
         for how in ("inner", "left")
+    ),
+    Case(
+        "lookup-many-then-by-what-was-found",
+        LookupMany,
+        {"x": POINTS},
+        lambda s: (
+            s["x"]
+            .lookup(CREWS, on={"k": "who"}, since="from", until="until", many=True)
+            .key_by("crew")
+            .tumble(200)
+            .agg(n=hp.count(), most=hp.max("v"))
+        ),
+        per_crew,
     ),
     Case("lookup-empty", Lookup, {"x": data.empty(POINTS)}, lambda s: s["x"].lookup(PLACES, on="k"), lambda i: []),
     Case(

@@ -17,7 +17,7 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.handles.query import Query
 from hydrophone.io.files import list_files
 from hydrophone.io.parquet import dataset
-from hydrophone.ops.lookup import SINCE, UNTIL, Lookup, Reference
+from hydrophone.ops.lookup import SINCE, UNTIL, Lookup, LookupMany, Reference
 from hydrophone.plan.source import plain
 from hydrophone.plan.types import CLOCKS, DataType, clock_of
 from hydrophone.time import MAX_TIME, MIN_TIME
@@ -88,7 +88,8 @@ class Tables(Query):
             _check_clock(rows.schema.field(name), self.node.type)
         start, end = _holds(rows, since, until)
         held = held.append_column(SINCE, start).append_column(UNTIL, end)
-        return self._then(Lookup, reference=Reference(held), on=tuple(pairs.items()), how=how, many=many)
+        kind = LookupMany if many else Lookup
+        return self._then(kind, reference=Reference(held), on=tuple(pairs.items()), how=how)
 
 
 def _arrow(table: Any) -> pa.Table:

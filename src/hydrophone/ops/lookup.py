@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Stateless
 from hydrophone.ops.rows import visible, visible_schema
-from hydrophone.plan.node import Node
+from hydrophone.plan.node import Node, Order
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search, stable_order
 from hydrophone.time import MAX_TIME, MIN_TIME, format_instant
@@ -45,17 +46,17 @@ class Lookup(Node):
     """Add the columns of the row of a reference table that has equal values in `on` and holds when the event starts.
 
     Reference: ``pandas.merge(events, table, on=..., how=...)`` where rows hold for ever. Start, gap and end: every event is
-    for itself. An event that finds no row is left out (``inner``) or has nulls (``left``); null finds nothing. With `many`
-    an event is there once for each row that holds when it starts.
+    for itself. An event that finds no row is left out (``inner``) or has nulls (``left``); null finds nothing.
     """
 
     reference: Reference
     on: tuple[tuple[str, str], ...]
     how: str = "inner"
-    many: bool = False
 
-    gives = None
+    gives: ClassVar[Order | None] = None
     rowwise = True
+    many: ClassVar[bool] = False
+    """Whether an event may find several rows."""
 
     def check(self) -> None:
         """At most one row for every event, unless there may be many."""
@@ -103,6 +104,18 @@ class Lookup(Node):
     def kernel(self, x: StreamType) -> Kernel:
         """Look up."""
         return LookupKernel(self, x, self.type)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LookupMany(Lookup):
+    """As Lookup, but an event is there once for each row that holds when it starts, whatever their number.
+
+    It is no row operator: events that it makes of one row may have different keys further on, and go to different shards.
+    """
+
+    gives = Order.ANY
+    rowwise = False
+    many = True
 
 
 class _Index:

@@ -182,7 +182,7 @@ class SweepArea(Held[Events]):
             self._parts[-1] = Events.concat([self._parts[-1], last])
         self._tidy()
         limit = self.memory.limit
-        if limit is not None and sum(_bytes(p) for p in self._in_memory()) > limit:
+        if limit is not None and sum(map(self._cost, self._in_memory())) > limit:
             self._spill() if self.memory.overflow == "spill" else self._let_go(limit)
 
     def lifetimes(self) -> Events | None:
@@ -274,6 +274,11 @@ class SweepArea(Held[Events]):
     def _in_memory(self) -> list[Events]:
         return [p for p in self._parts if id(p) not in self._files]
 
+    def _cost(self, rows: Events) -> int:
+        """What rows take in memory, with the index that they will have: one bucket a row, rounded up to a power of two, and one chain."""
+        chains = 8 * (len(rows) + (1 << (len(rows) - 1).bit_length())) if self.form == "hash" and len(rows) else 0
+        return _bytes(rows) + chains
+
     def _spill(self) -> None:
         """Put all runs in memory into one file, and with them the last files as long as these are not much larger.
 
@@ -308,7 +313,7 @@ class SweepArea(Held[Events]):
     def _let_go(self, limit: int) -> None:
         """Forget the oldest rows, down to three quarters of the limit."""
         rows = Events.concat(self._parts)
-        keep = int(len(rows) * 0.75 * limit / _bytes(rows))
+        keep = int(len(rows) * 0.75 * limit / self._cost(rows))
         order = np.argsort(rows.start, kind="stable")
         self.replace(rows.select(np.sort(order[len(rows) - keep :])), rows.slot)
         self.shed += len(rows) - keep
