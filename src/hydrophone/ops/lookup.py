@@ -68,7 +68,7 @@ class Lookup(Node):
         if table.nbytes > LARGEST:
             raise ParameterError(
                 f"lookup: the table has {table.nbytes >> 20} MB, too much to travel with the plan",
-                hint="leave out rows and columns that are not needed, or make it a stream and join",
+                hint="leave out rows and columns that are not needed, or let Spark join it and take the result with from_spark",
             )
         for _, theirs in self.on:
             if theirs not in table.column_names:
