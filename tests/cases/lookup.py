@@ -90,8 +90,8 @@ def crews(how: str) -> Any:
 def per_crew(i: Mapping[str, Source]) -> list[Row]:
     found: dict[tuple[Any, Any], list[float]] = {}
     for _, t, v, crew in crews("inner")(i):
-        found.setdefault((crew, t // 200 * 200), []).append(v)
-    return [(crew, t, t + 200, len(vs), max(vs)) for (crew, t), vs in found.items()]
+        found.setdefault((crew, t // 1000 * 1000), []).append(v)
+    return [(crew, t, t + 1000, len(vs), max(vs)) for (crew, t), vs in found.items()]
 
 
 POINTS = data.points(140)
@@ -140,7 +140,7 @@ CASES = [
             s["x"]
             .lookup(CREWS, on={"k": "who"}, since="from", until="until", many=True)
             .key_by("crew")
-            .tumble(200)
+            .tumble(1000)
             .agg(n=hp.count(), most=hp.max("v"))
         ),
         per_crew,
