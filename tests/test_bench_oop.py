@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hydrophone as hp
-from hydrophone.bench import oop, skew_picture, small_batches
+from hydrophone.bench import buffered, oop, skew_picture, small_batches
 from hydrophone.bench.packets import SECOND, Link
 
 
@@ -71,3 +71,9 @@ def test_small_batches_give_the_same_answer(name: str) -> None:
     query = small_batches.QUERIES[name](*links)
     assert sum(small_batches.at_once(query)[:2]) > 0
     assert small_batches.live(query) == small_batches.at_once(query)
+
+
+def test_windows_that_hold_and_that_merge_agree() -> None:
+    found = buffered.in_turn(50, 3, 1)
+    assert len({answer for _, _, answer in found.values()}) == 1
+    assert sum(found["ours"][2]) > 0

@@ -32,6 +32,7 @@ BENCHES = {
     "oop_throughput": "smoothing:cases",
     "oop_flush": "flush:cases",
     "oop_combine": "combine:cases",
+    "oop_buffered": "buffered:cases",
     "small_batches": "small_batches:cases",
     "trill_costs": "trill_more:costs",
     "trill_batches": "trill_more:batches",

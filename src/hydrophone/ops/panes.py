@@ -37,6 +37,8 @@ class PaneKernel(Aggregating):
     """Rows of open windows that are not merged yet are at most one to so many that are: a merge touches them all."""
     ROOMY = 4
     """Cells of a full table per event up to which the table is cheaper than sorting."""
+    ALONE = 2 / 3
+    """Panes per event of a batch beyond which events are held as they come: to look for those that share a pane would find few."""
 
     def __init__(self, pane: int, offset: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
@@ -46,6 +48,7 @@ class PaneKernel(Aggregating):
         self.plain = all(a.merge for a in self.summaries)
         self._added = self._fresh = 0
         self._settled: int | None = None  # not known after a restore
+        self._buffers = False  # whether events are held as they come
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add events to their panes."""
@@ -54,7 +57,12 @@ class PaneKernel(Aggregating):
             return ()
         if self.picks:
             self.pick_rows(batch, self._pane_of(batch.start))
-        self.absorb(self.cells(batch), len(batch) if self.picks else 0)
+        if self._buffers:
+            cells = Events(batch.slot, self._pane_of(batch.start), None, part_table(self.parts(batch)))
+        else:
+            cells = self.cells(batch)
+            self._buffers = len(cells) > self.ALONE * len(batch)
+        self.absorb(cells, len(batch) if self.picks else 0)
         return ()
 
     def cells(self, batch: Events) -> Events:
@@ -68,7 +76,7 @@ class PaneKernel(Aggregating):
         self.open.add(cells)
         self._added += 1
         self._fresh += picked or len(cells)
-        if self._added >= self.MANY or self.CROWD * self._fresh >= self._settled:
+        if self._added >= self.MANY or (1 if self._buffers else self.CROWD) * self._fresh >= self._settled:
             self._compact()
 
     def compact(self) -> None:
@@ -79,13 +87,17 @@ class PaneKernel(Aggregating):
         return (start - self.offset) // self.pane * self.pane + self.offset
 
     def _compact(self) -> Events | None:
-        held, added = self.open.all(), self._added
+        held, added, fresh = self.open.all(), self._added, self._fresh
         self._added = self._fresh = 0
         if added:
             self._compact_rows()
         if held is not None and (added > 1 or not self._is_merged(held)):
+            rows = len(held)
             held = self._merged(held.slot, held.start, parts_of(held))
             self.open.replace(held, np.zeros(0, np.int64))
+            self._buffers &= (
+                rows - len(held) < fresh / 2
+            )  # else many share a pane after all, and the next batch says how many
         self._settled = 0 if held is None else len(held)
         return held
 
