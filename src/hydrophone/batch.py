@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hydrophone.columns import take_table
+from hydrophone.columns import at, take_table
 from hydrophone.errors import DataError
 from hydrophone.runs import gather, ranges, scatter
 from hydrophone.sigseg import SigSeg
@@ -99,10 +99,10 @@ class Events:
 
     def select(self, rows: Ints | Mask) -> Self:
         """The rows at these positions, or where the mask is true."""
-        at: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
-        end = None if self.end is None else self.end[at]
-        columns = take_table(self.columns, at) if self.columns.num_columns else bare(len(at))
-        return replace(self, slot=self.slot[at], start=self.start[at], end=end, columns=columns)
+        chosen: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+        end = None if self.end is None else at(self.end, chosen)
+        columns = take_table(self.columns, chosen) if self.columns.num_columns else bare(len(chosen))
+        return replace(self, slot=at(self.slot, chosen), start=at(self.start, chosen), end=end, columns=columns)
 
     def with_columns(self, columns: pa.Table) -> Self:
         """The same events with another payload."""

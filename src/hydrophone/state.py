@@ -158,7 +158,7 @@ class Kept(Generic[B]):
         """Which of the first `slots` slots have rows here."""
         mask = np.zeros(slots, np.bool_)
         for part in self._parts:
-            mask[part.slot] = True
+            _hold(mask, np.ascontiguousarray(part.slot))
         return mask
 
     @property
@@ -232,6 +232,12 @@ def _touched(slots):  # type: ignore[no-untyped-def]
     for slot in slots:
         touched[slot // BLOCK] = True
     return np.flatnonzero(touched)
+
+
+@numba.njit(cache=True, nogil=True)
+def _hold(mask, slots):  # type: ignore[no-untyped-def]
+    for slot in slots:
+        mask[slot] = True
 
 
 State = SlotArrays | Kept[Any]
