@@ -29,7 +29,7 @@ class KeyRows:
 
     def __init__(self, width: int) -> None:
         self.rows = np.zeros((0, width), np.int64)
-        self._table = np.full(16, _FREE, np.int64)
+        self._table = np.full(16, _FREE, np.int32)
         self._live = self._taken = 0  # entries of the table that hold rows, and with them those of dropped rows
 
     @property
@@ -69,11 +69,12 @@ class KeyRows:
         # Rows take entries of dropped ones again, which are in the way of others until then.
         if 2 * (self._live + more) <= size and 4 * (self._taken + more) <= 3 * size:
             return
-        live = self._table[self._table >= 0]
+        live = self._table[self._table >= 0].astype(np.int64)
         size = 16
         while size < 2 * (len(live) + more):
             size *= 2
-        self._table = np.full(size, _FREE, np.int64)
+        # Until it is made again, there will be no slot beyond this sum.
+        self._table = np.full(size, _FREE, np.int32 if size + len(self.rows) < 1 << 31 else np.int64)
         self._live = self._taken = 0
         self._added(self.rows[live], live)
 
