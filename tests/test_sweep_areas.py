@@ -16,7 +16,8 @@ import hydrophone as hp
 from hydrophone.batch import Events, Progress
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import ParameterError
-from hydrophone.ops.sweep_area import Memory, SweepArea, size_in_bytes
+from hydrophone.ops.memory import Memory, size_in_bytes
+from hydrophone.ops.sweep_area import SweepArea
 from hydrophone.plan.lower import lower
 from hydrophone.time import FIRST_DATE, LAST_DATE, MAX_TIME
 
@@ -50,15 +51,23 @@ def test_any_form_finds_what_is_there(form: str, memory: Memory, batches: Any, a
     area.expire(lambda e: e.stop <= mark)
     held = [(s, t, n) for s, t, n in held if t + n > mark]
     low, high = (new.start, new.stop - 1)
-    found = [
-        (int(i), run.columns["v"][int(j)].as_py())
-        for run, probe, at in area.query(new, low, high)
-        for i, j in zip(probe, at, strict=True)
-        if int(run.stop[j]) > mark  # files are not written again for a few rows
-    ]
+    pairs = area.query(new, low, high)
+    found = (
+        [
+            (a, b)
+            for a, b, stop in zip(
+                *(side.columns["v"].to_pylist() for side in pairs), pairs[1].stop.tolist(), strict=True
+            )
+            if stop > mark  # files are not written again for a few rows
+        ]
+        if pairs
+        else []
+    )
+    if pairs:
+        assert (pairs[0].slot == pairs[1].slot).all()
     wanted = [
-        (i, str((s, t, n)))
-        for i, (slot, start, length) in enumerate(asked)
+        (str((slot, start, length)), str((s, t, n)))
+        for slot, start, length in asked
         for s, t, n in held
         if s == slot and t < start + length and (t >= start if form == "band" else t + n > start)
     ]
@@ -72,8 +81,9 @@ def test_a_hash_area_sorts_where_keys_have_many_rows(keys: int) -> None:
     area.insert(Events(start % keys, start, start + 1, pa.table({"v": start})))
     at = start[:10] * 50
     new = Events(at % keys, at, at + 1, pa.table({}))
-    found = [(i.tolist(), j.tolist()) for _, i, j in area.query(new, new.start, new.stop - 1)]
-    assert found == [(list(range(10)), at.tolist())]
+    found = area.query(new, new.start, new.stop - 1)
+    assert found is not None
+    assert [side.start.tolist() for side in found] == [at.tolist(), at.tolist()]
     assert [run.chains is None for run in area._indexes.values()] == [keys == 1]
 
 
@@ -194,7 +204,7 @@ def test_the_index_counts_towards_the_limit(overflow: str) -> None:
     for n in range(30):
         time = np.arange(100) + n
         area.insert(Events(time, time, time + 5, pa.table({"v": time})))
-        list(area.query(Events(time, time, None, pa.table({})), time, time))
+        area.query(Events(time, time, None, pa.table({})), time, time)
         assert area.nbytes <= 50_000
     assert area.shed > 0 if overflow == "shed" else len(area.lifetimes() or ()) == 3_000
 

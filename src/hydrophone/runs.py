@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hydrophone.errors import ParameterError
 
-__all__ = ["gather", "intersect_runs", "ranges", "search", "stable_order"]
+__all__ = ["between", "expanded", "gather", "intersect_runs", "merge", "ranges", "search", "stable_order"]
 
 Ints = NDArray[np.int64]
 
@@ -115,6 +115,39 @@ def search(
         raise ParameterError(f"search: side must be 'left' or 'right', got {side!r}")
     rows, queries = (_plain(sorted_slot), _plain(sorted_time)), (_plain(query_slot), _plain(query_time))
     return _search(*rows, *queries, side == "right")
+
+
+def between(sorted_slot: Ints, sorted_time: Ints, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """Return where the rows of each slot with times in ``[low, high]`` begin, and how many there are.
+
+    Examples
+    --------
+    >>> between(np.array([0, 0, 2]), np.array([10, 20, 5]), np.array([0, 2]), np.array([15, 0]), np.array([20, 4]))
+    (array([1, 2]), array([1, 0]))
+    """
+    return _between(*map(_plain, (sorted_slot, sorted_time, slot, low, high)))
+
+
+def expanded(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """Return the `ranges` of runs, and before them for each element the number of its run.
+
+    Examples
+    --------
+    >>> expanded(np.array([5, 0, 9]), np.array([2, 0, 3]))
+    (array([0, 0, 2, 2, 2]), array([ 5,  6,  9, 10, 11]))
+    """
+    return _expand(_plain(starts), _plain(lengths))
+
+
+def merge(slot: Ints, time: Ints, other_slot: Ints, other_time: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the rows of two sorted runs as one, and where each stood in the one run followed by the other.
+
+    Examples
+    --------
+    >>> merge(np.array([0, 2]), np.array([10, 5]), np.array([0, 2]), np.array([10, 1]))
+    (array([0, 0, 2, 2]), array([10, 10,  1,  5]), array([0, 2, 3, 1]))
+    """
+    return _merge(*map(_plain, (slot, time, other_slot, other_time)))
 
 
 def stable_order(slot: Ints, time: Ints) -> Ints | None:
@@ -313,6 +346,57 @@ def _search(sorted_slot, sorted_time, query_slot, query_time, after_equal):  # t
                 high = middle
         found[q] = last = low
     return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _between(sorted_slot, sorted_time, slot, low, high):  # type: ignore[no-untyped-def]
+    first = _search(sorted_slot, sorted_time, slot, low, False)
+    counts = np.empty(len(slot), np.int64)
+    for q in range(len(slot)):
+        # Few rows lie between both ends, so the second is looked for from the first on, in steps that double.
+        below, step, above = first[q], 1, len(sorted_slot)
+        while below + step <= above and _is_left_of(
+            sorted_slot[below + step - 1], sorted_time[below + step - 1], slot[q], high[q], True
+        ):
+            below += step
+            step *= 2
+        above = min(below + step - 1, above)
+        while below < above:
+            middle = (below + above) // 2
+            if _is_left_of(sorted_slot[middle], sorted_time[middle], slot[q], high[q], True):
+                below = middle + 1
+            else:
+                above = middle
+        counts[q] = below - first[q]
+    return first, counts
+
+
+@numba.njit(cache=True, nogil=True)
+def _expand(starts, lengths):  # type: ignore[no-untyped-def]
+    size = lengths.sum()
+    run, position, n = np.empty(size, np.int64), np.empty(size, np.int64), 0
+    for i in range(len(starts)):
+        for at in range(starts[i], starts[i] + lengths[i]):
+            run[n], position[n] = i, at
+            n += 1
+    return run, position
+
+
+@numba.njit(cache=True, nogil=True)
+def _merge(slot_a, time_a, slot_b, time_b):  # type: ignore[no-untyped-def]
+    rows = len(slot_a) + len(slot_b)
+    slot, time, order = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
+    i = j = 0
+    for n in range(len(slot)):
+        if j == len(slot_b) or (
+            i < len(slot_a) and (slot_a[i] < slot_b[j] or (slot_a[i] == slot_b[j] and time_a[i] <= time_b[j]))
+        ):
+            slot[n], time[n], order[n] = slot_a[i], time_a[i], i
+            i += 1
+        else:
+            slot[n], time[n], order[n] = slot_b[j], time_b[j], len(slot_a) + j
+            j += 1
+    return slot, time, order
 
 
 @numba.njit(cache=True, nogil=True)

@@ -14,9 +14,9 @@ from hydrophone.ops.asof import AsofJoin
 from hydrophone.ops.choose import Reservoir, Sort, TopK
 from hydrophone.ops.consecutive import Pairs, Pattern
 from hydrophone.ops.joins import BandJoin, free_name
+from hydrophone.ops.memory import size_in_bytes
 from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.sets import Distinct, Union
-from hydrophone.ops.sweep_area import size_in_bytes
 from hydrophone.time import Duration, duration
 
 if TYPE_CHECKING:

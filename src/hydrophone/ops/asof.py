@@ -18,10 +18,9 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, by_slot, held_back, least, of
 from hydrophone.ops.joins import free_name
-from hydrophone.ops.overlaps import by_time
 from hydrophone.ops.place import in_order, untie
 from hydrophone.ops.sets import same_key
-from hydrophone.ops.sweep_area import SweepArea, without
+from hydrophone.ops.sweep_area import SweepArea, by_time, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import EVER, Reach
 from hydrophone.plan.types import StreamType
@@ -106,7 +105,7 @@ class AsofJoinKernel(Kernel):
         self.direction, self.out = direction, out
         self.tolerance = EVER if tolerance is None else tolerance
         self.left = SweepArea("list")
-        self.right = SweepArea("sorted")
+        self.right = SweepArea("list")
         self.told = (MIN_TIME,)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:

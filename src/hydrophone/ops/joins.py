@@ -9,12 +9,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Ints, Mask
+from hydrophone.batch import Batch, Events, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Joint, Kernel, Marks
 from hydrophone.marks import Mark, lowest, of
+from hydrophone.ops.memory import Memory
 from hydrophone.ops.sets import same_key
-from hydrophone.ops.sweep_area import Memory, SweepArea, without
+from hydrophone.ops.sweep_area import SweepArea, by_time, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
@@ -135,13 +136,14 @@ class BandJoinKernel(Kernel):
         assert isinstance(batch, Events)
         mine, other = (self.right, self.left) if port else (self.left, self.right)
         low, high = (-self.after, self.before) if port else (-self.before, self.after)
-        for run, new, old in other.query(batch, add_time(batch.start, low), add_time(batch.start, high)):
-            yield self._pairs(run, batch, old, new) if port else self._pairs(batch, run, new, old)
+        batch = by_time(batch)  # once for both areas
+        if (found := other.query(batch, add_time(batch.start, low), add_time(batch.start, high))) is not None:
+            yield self._pairs(*reversed(found)) if port else self._pairs(*found)
         mine.insert(without(batch, self._passed(port, batch)))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget events whose band the other side has passed."""
-        self.told = marks
+        self.told = add_time(marks[1], -self.after), add_time(marks[0], -self.before)
         self.left.expire(partial(self._passed, 0))
         self.right.expire(partial(self._passed, 1))
         # A pair to come has a new event on one side; the other may lie so far before it.
@@ -160,14 +162,11 @@ class BandJoinKernel(Kernel):
         return marks[0], marks[1]
 
     def _passed(self, port: int, events: Events) -> Mask:
-        """Which events nothing can answer any more, by the progress of the other side; after a restore it is not known at first."""
-        passed: Mask = add_time(events.start, self.before if port else self.after) < of(
-            self.told[1 - port], events.slot
-        )
+        """Which events nothing can answer any more, by where the other side's band ends; after a restore it is not known at first."""
+        passed: Mask = events.start < of(self.told[port], events.slot)
         return passed
 
-    def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
-        left, right = left.select(i), right.select(j)
+    def _pairs(self, left: Events, right: Events) -> Events:
         n = left.columns.num_columns
         kind = self.out.columns.field(n).type
         columns = [*left.columns.columns, pa.array(right.start).cast(kind), *right.columns.columns]

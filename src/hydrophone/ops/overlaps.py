@@ -14,14 +14,15 @@ from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, by_slot, held_back, lowest, of
 from hydrophone.ops.joins import free_name
+from hydrophone.ops.memory import Memory
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sets import same_columns, same_key
 from hydrophone.ops.sliding import joined_starts
-from hydrophone.ops.sweep_area import FORMS, Memory, SweepArea, without
+from hydrophone.ops.sweep_area import FORMS, SweepArea, by_time, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
-from hydrophone.runs import ranges, search, stable_order
+from hydrophone.runs import ranges, search
 from hydrophone.state import Held
 from hydrophone.time import MIN_TIME
 
@@ -29,12 +30,6 @@ HOW = ("inner", "left", "full")
 
 
 # --- lifetimes in order -------------------------------------------------------------------------------------------------
-
-
-def by_time(events: Events) -> Events:
-    """In order of (slot, start)."""
-    order = stable_order(events.slot, events.start)
-    return events if order is None else events.select(order)
 
 
 def covers(events: Events) -> Events:
@@ -165,16 +160,15 @@ class JoinKernel(Kernel):
         """Match new events of one side with the remembered ones of the other."""
         assert isinstance(batch, Events)
         mine, other = (self.right, self.left) if port else (self.left, self.right)
-        for run, new, old in other.query(batch, batch.start, batch.stop - 1):
-            yield self._pairs(run, batch, old, new) if port else self._pairs(batch, run, new, old)
+        if (found := other.query(batch, batch.start, batch.stop - 1)) is not None:
+            yield self._pairs(*reversed(found)) if port else self._pairs(*found)
         if self.how == "full" or (self.how == "left" and port == 0):
             (self.right_open if port else self.left_open).add(batch)
         # What waits on the other side asks for this one too, however far progress is.
         asked = self.how == "full" or (self.how == "left" and port == 1)
         mine.insert(batch if asked else without(batch, batch.stop <= of(self.told[1 - port], batch.slot)))
 
-    def _pairs(self, left: Events, right: Events, i: Ints, j: Ints) -> Events:
-        a, b = left.select(i), right.select(j)
+    def _pairs(self, a: Events, b: Events) -> Events:
         columns = pa.table([*a.columns.columns, *b.columns.columns], schema=self.out.columns)
         stop = np.minimum(a.stop, b.stop) if self.out.end else None
         return Events(a.slot, np.maximum(a.start, b.start), stop, columns)

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from hydrophone.batch import BLOCK, Events, Ints, Mask
-from hydrophone.errors import ParameterError
-from hydrophone.runs import ranges, search, stable_order
+from hydrophone.batch import BLOCK, Events, Ints, Mask, bare
+from hydrophone.columns import at, room, take_table
+from hydrophone.ops.memory import Memory
+from hydrophone.runs import between, expanded, merge, search, stable_order
 from hydrophone.state import Held
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 FORMS = ("hash", "sorted", "list")
 """Forms that a user may ask for; a band join has its own."""
-OVERFLOW = ("spill", "shed")
 
 _CROWD = 16
 """Rows that a look-up in a hash area may meet on average; where keys have more, a run is sorted instead."""
@@ -35,51 +35,12 @@ _GONE = 0.25
 """Share of the rows of a file that must have expired before it is read and written again."""
 _FILE = 1 << 20
 """Bytes up to which small files are put together, however small the limit is."""
+_SPARE = 1 / 32
+"""Share of the rows of a run in memory that may have expired before the others are copied."""
+
+Bits = npt.NDArray[np.uint8]
 
 _log = logging.getLogger("hydrophone")
-
-
-@dataclass(frozen=True)
-class Memory:
-    """How much an area may keep in memory, and what happens beyond: older rows go to a file, or are shed."""
-
-    limit: int | None = None
-    overflow: str = "spill"
-
-    def check(self, what: str) -> None:
-        """A limit and a word that make sense."""
-        if self.limit is not None and self.limit < 1:
-            raise ParameterError(f"{what}: limit must be positive, got {self.limit}", hint='limit="256MB"')
-        if self.overflow not in OVERFLOW:
-            raise ParameterError(
-                f"{what}: overflow must be one of {', '.join(OVERFLOW)}, got {self.overflow!r}",
-                hint="spill keeps all answers; shed forgets the oldest rows and counts them",
-            )
-        if self.overflow == "shed" and self.limit is None:
-            raise ParameterError(f"{what}: overflow='shed' needs a limit", hint='limit="256MB"')
-
-    def describe(self) -> str:
-        """For `explain`."""
-        if self.limit is None:
-            return ""
-        beyond = "older rows go to disk" if self.overflow == "spill" else "the oldest rows are shed"
-        return f", each up to {self.limit} bytes, beyond that {beyond}"
-
-
-def size_in_bytes(size: int | str | None) -> int | None:
-    """A size in memory: a number of bytes, or text.
-
-    Examples
-    --------
-    >>> size_in_bytes("64MB"), size_in_bytes("1.5 GiB"), size_in_bytes(1000)
-    (64000000, 1610612736, 1000)
-    """
-    if size is None or (isinstance(size, int) and not isinstance(size, bool)):
-        return size
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B\s*", str(size))
-    if found is None:
-        raise ParameterError(f"limit: {size!r} is no size in bytes", hint='for example 1_000_000, "64MB" or "1GiB"')
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " "))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +62,8 @@ class SweepArea(Held[Events]):
     """The rows of one side that the other may still ask for.
 
     Rows lie in runs, each in the order (and with the index) of the form. A new run is joined with the one before it when that is not
-    much longer, so that there are few runs and a row is copied few times. Runs beyond the limit lie in files that are mapped into memory;
-    a run in a file is sorted, whatever the form, because that needs no index.
+    much longer, so that there are few runs and a row is copied few times; runs in order are merged. Runs beyond the limit lie in files
+    that are mapped into memory; a run in a file is sorted, whatever the form, because that needs no index.
 
     Parameters
     ----------
@@ -119,7 +80,9 @@ class SweepArea(Held[Events]):
         self.form, self.memory, self.adaptive, self.name = form, memory or Memory(), adaptive, name
         self._indexes: dict[int, _Run] = {}
         self._files: dict[int, Events] = {}
-        self._over: dict[int, Mask] = {}  # of runs in files, the rows that have expired and are still there
+        self._over: dict[
+            int, tuple[Events, Bits]
+        ] = {}  # rows of runs that have expired and are still there, so that their keys are too
 
     # --- the interface --------------------------------------------------------------------------------------------------
 
@@ -129,12 +92,26 @@ class SweepArea(Held[Events]):
             self.add(rows)
             self.reorganise()
 
-    def query(self, rows: Events, low: Ints, high: Ints) -> Iterator[tuple[Events, Ints, Ints]]:
-        """The pairs of `rows` with rows of the area: for each run (the run, positions in `rows`, positions in the run).
+    def query(self, rows: Events, low: Ints, high: Ints) -> tuple[Events, Events] | None:
+        """The pairs of `rows` with rows of the area, side by side; None where there are none.
 
         A pair has one slot, and the row of the area is alive somewhere in ``[low, high]`` (in a band: starts there).
         """
-        order: Ints | None = None
+        found = list(self._found(rows, low, high))
+        if not found:
+            return None
+        new = rows.select(found[0][1] if len(found) == 1 else np.concatenate([i for _, i, _ in found]))
+        start = _beside([(run.start, j) for run, _, j in found])
+        points = all(run.end is None for run, _, _ in found)
+        end = None if points else _beside([(run.stop, j) for run, _, j in found])
+        if not found[0][0].columns.num_columns:
+            return new, Events(new.slot, start, end, bare(len(new)))
+        columns = pa.concat_tables([take_table(run.columns, j) for run, _, j in found]).combine_chunks()
+        return new, Events(new.slot, start, end, columns)
+
+    def _found(self, rows: Events, low: Ints, high: Ints) -> Iterator[tuple[Events, Ints, Ints]]:
+        """For each run (the run, positions in `rows`, positions in the run)."""
+        ordered, order = False, None
         for number in range(len(self._parts)):
             indexed = self._indexed(number)
             run, chains = indexed.rows, indexed.chains
@@ -143,11 +120,11 @@ class SweepArea(Held[Events]):
             elif chains is not None:
                 i, j = _by_hash(run.slot, run.start, self._last(run), *chains, rows.slot, low, high)
             else:
-                if order is None:
-                    found = stable_order(rows.slot, low)
-                    order = np.arange(len(rows)) if found is None else found
-                i, j = self._by_order(indexed, rows.slot[order], low[order], high[order])
-                i = order[i]
+                if not ordered:
+                    order, ordered = stable_order(rows.slot, low), True
+                    asked = (rows.slot, low, high) if order is None else (rows.slot[order], low[order], high[order])
+                i, j = self._by_order(indexed, *asked)
+                i = i if order is None else order[i]
             if len(i):
                 yield run, i, j
 
@@ -155,31 +132,38 @@ class SweepArea(Held[Events]):
     def nbytes(self) -> int:
         """Bytes of memory of the runs that are not in files, and of the indexes."""
         indexes = sum(a.nbytes for run in self._indexes.values() for a in run.chains or ())
-        return indexes + sum(p.nbytes for p in self._in_memory())
+        over = sum(bits.nbytes for _, bits in self._over.values())
+        return indexes + over + sum(p.nbytes for p in self._in_memory())
 
     def expire(self, gone: Callable[[Events], Mask]) -> None:
-        """Forget rows of which it is known that nobody will ask for them."""
+        """Forget rows of which it is known that nobody will ask for them; a few of a run stay until it is worth to copy the others."""
         kept: list[Events] = []
         for part in self._parts:
             over = gone(part)
-            before = self._over.get(id(part))
-            self._mark(part.slot[over if before is None else over & ~before])
-            if not over.any() or (id(part) in self._files and over.mean() < _GONE):
-                if id(part) in self._files:
-                    self._over[id(part)] = over
+            count = np.count_nonzero(over)
+            self._mark(part.slot[over & self._alive(part) if id(part) in self._over else over])
+            if count <= len(part) * (_GONE if id(part) in self._files else 0 if self.form == "list" else _SPARE):
+                if count:
+                    self._over[id(part)] = part, np.packbits(over)
                 kept.append(part)
-                continue
-            if not over.all():
+            elif count < len(part):
                 rest = part.select(~over)
                 kept.append(self._filed(rest) if id(part) in self._files else rest)
+                if (index := self._indexes.get(id(part))) is not None and index.chains is None:
+                    self._indexes[id(kept[-1])] = _Run(kept[-1], None)  # still in order
         self._parts = kept
         self._tidy()
 
     def reorganise(self) -> None:
         """Join short runs, and keep to the limit."""
         while len(self._parts) > 1 and self._joinable(*self._parts[-2:]):
+            runs = [self._indexed(len(self._parts) - n) for n in (2, 1)] if self.form in ("band", "sorted") else []
             last = self._parts.pop()
-            self._parts[-1] = Events.concat([self._parts[-1], last])
+            if runs:
+                self._parts[-1] = _merged(runs[0].rows, runs[1].rows)
+                self._indexes[id(self._parts[-1])] = _Run(self._parts[-1], None)
+            else:
+                self._parts[-1] = Events.concat([self._parts[-1], last])
         self._tidy()
         limit = self.memory.limit
         if limit is not None and sum(map(self._cost, self._in_memory())) > limit:
@@ -187,12 +171,10 @@ class SweepArea(Held[Events]):
 
     def lifetimes(self) -> Events | None:
         """All rows without their columns."""
-        bare = [Events(p.slot, p.start, p.stop, p.columns.select([])) for p in self._parts]
-        if not bare:
+        if not self._parts:
             return None
-        slot, start, stop = (
-            np.concatenate(list(column)) for column in zip(*((p.slot, p.start, p.stop) for p in bare), strict=True)
-        )
+        there = ([column[self._alive(p)] for column in (p.slot, p.start, p.stop)] for p in self._parts)
+        slot, start, stop = (np.concatenate(list(column)) for column in zip(*there, strict=True))
         return Events(slot, start, stop, pa.table({}))
 
     # --- snapshots ------------------------------------------------------------------------------------------------------
@@ -215,7 +197,7 @@ class SweepArea(Held[Events]):
 
     def _alive(self, part: Events) -> Mask:
         over = self._over.get(id(part))
-        return np.ones(len(part), np.bool_) if over is None else ~over
+        return np.ones(len(part), np.bool_) if over is None else np.unpackbits(over[1], count=len(part)) == 0
 
     # --- runs -----------------------------------------------------------------------------------------------------------
 
@@ -226,7 +208,7 @@ class SweepArea(Held[Events]):
             if chains is not None and self.adaptive and chains[2] > _CROWD:
                 chains = None
             if chains is None and self.form != "list":
-                part = self._parts[number] = _sorted(part)
+                part = self._parts[number] = by_time(part)
             self._indexes[id(part)] = _Run(part, None if chains is None else chains[:2])
         return self._indexes[id(part)]
 
@@ -235,11 +217,10 @@ class SweepArea(Held[Events]):
         if longest > MAX_TIME:
             return self._both_ways(run, slot, low, high)
         since = np.maximum(low, MIN_TIME + longest - 1) - (longest - 1)  # what begins before it is over by `low`
-        first = search(run.slot, run.start, slot, since, "left")
-        counts = search(run.slot, run.start, slot, high, "right") - first
+        first, counts = between(run.slot, run.start, slot, since, high)
         if longest > 1 and counts.sum() > len(run):
             return self._both_ways(run, slot, low, high)
-        i, j = np.repeat(np.arange(len(slot)), counts), ranges(first, counts)
+        i, j = expanded(first, counts)
         if longest == 1:
             return i, j
         alive = run.stop[j] > low[i]
@@ -248,19 +229,17 @@ class SweepArea(Held[Events]):
     @staticmethod
     def _both_ways(run: Events, slot: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Where lifetimes differ much: who begins inside the other is found from the other, so that no pair is tried in vain."""
-        first = search(run.slot, run.start, slot, low, "left")
-        counts = search(run.slot, run.start, slot, high, "right") - first
-        i, j = np.repeat(np.arange(len(slot)), counts), ranges(first, counts)
+        i, j = expanded(*between(run.slot, run.start, slot, low, high))
         first = search(slot, low, run.slot, run.start, "right")
-        counts = np.maximum(search(slot, low, run.slot, run.stop, "left") - first, 0)
-        return np.concatenate([i, ranges(first, counts)]), np.concatenate([j, np.repeat(np.arange(len(run)), counts)])
+        older, begun = expanded(first, np.maximum(search(slot, low, run.slot, run.stop, "left") - first, 0))
+        return np.concatenate([i, begun]), np.concatenate([j, older])
 
     def _last(self, run: Events) -> Ints:
         """The last instant at which each row is found."""
         return run.start if self.form == "band" else run.stop - 1
 
     def _joinable(self, before: Events, last: Events) -> bool:
-        return id(before) not in self._files and len(before) <= 2 * len(last)
+        return id(before) not in self._files and len(before) <= 4 * len(last)
 
     def _tidy(self) -> None:
         """Forget what was known of runs that are no more."""
@@ -293,7 +272,7 @@ class SweepArea(Held[Events]):
             last = filed.pop()
             rows.insert(0, last.select(self._alive(last)))
         together = Events.concat(rows)
-        self._parts = [*filed, self._filed(together if self.form == "list" else _sorted(together))]
+        self._parts = [*filed, self._filed(together if self.form == "list" else by_time(together))]
         self._tidy()
 
     def _filed(self, rows: Events) -> Events:
@@ -312,8 +291,8 @@ class SweepArea(Held[Events]):
 
     def _let_go(self, limit: int) -> None:
         """Forget the oldest rows, down to three quarters of the limit."""
-        rows = Events.concat(self._parts)
-        keep = int(len(rows) * 0.75 * limit / self._cost(rows))
+        rows = Events.concat([p.select(self._alive(p)) for p in self._parts])
+        keep = min(int(len(rows) * 0.75 * limit / self._cost(rows)), len(rows))
         order = np.argsort(rows.start, kind="stable")
         self.replace(rows.select(np.sort(order[len(rows) - keep :])), rows.slot)
         self.shed += len(rows) - keep
@@ -328,9 +307,30 @@ def without(rows: Events, gone: Mask) -> Events:
     return rows.select(~gone) if gone.any() else rows
 
 
-def _sorted(rows: Events) -> Events:
+def by_time(rows: Events) -> Events:
+    """In order of (slot, start)."""
     order = stable_order(rows.slot, rows.start)
     return rows if order is None else rows.select(order)
+
+
+def _beside(found: Sequence[tuple[Ints, Ints]]) -> Ints:
+    """Values of several runs at their rows, one after the other."""
+    out, first = room(sum(len(rows) for _, rows in found), np.int64), 0
+    for values, rows in found:
+        at(values, rows, out[first : first + len(rows)])
+        first += len(rows)
+    return out
+
+
+def _merged(one: Events, other: Events) -> Events:
+    """Two runs that are in order as one."""
+    slot, start, order = merge(one.slot, one.start, other.slot, other.start)
+    end = None
+    if one.end is not None or other.end is not None:
+        end = at(np.concatenate([one.stop, other.stop]), order)
+    if not one.columns.num_columns:
+        return Events(slot, start, end, bare(len(slot)))
+    return Events(slot, start, end, take_table(pa.concat_tables([one.columns, other.columns]), order))
 
 
 def _bytes(rows: Events) -> int:

@@ -1,0 +1,53 @@
+"""How much the state of an operator may take in memory, and what happens beyond it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hydrophone.errors import ParameterError
+
+OVERFLOW = ("spill", "shed")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much an area may keep in memory, and what happens beyond: older rows go to a file, or are shed."""
+
+    limit: int | None = None
+    overflow: str = "spill"
+
+    def check(self, what: str) -> None:
+        """A limit and a word that make sense."""
+        if self.limit is not None and self.limit < 1:
+            raise ParameterError(f"{what}: limit must be positive, got {self.limit}", hint='limit="256MB"')
+        if self.overflow not in OVERFLOW:
+            raise ParameterError(
+                f"{what}: overflow must be one of {', '.join(OVERFLOW)}, got {self.overflow!r}",
+                hint="spill keeps all answers; shed forgets the oldest rows and counts them",
+            )
+        if self.overflow == "shed" and self.limit is None:
+            raise ParameterError(f"{what}: overflow='shed' needs a limit", hint='limit="256MB"')
+
+    def describe(self) -> str:
+        """For `explain`."""
+        if self.limit is None:
+            return ""
+        beyond = "older rows go to disk" if self.overflow == "spill" else "the oldest rows are shed"
+        return f", each up to {self.limit} bytes, beyond that {beyond}"
+
+
+def size_in_bytes(size: int | str | None) -> int | None:
+    """A size in memory: a number of bytes, or text.
+
+    Examples
+    --------
+    >>> size_in_bytes("64MB"), size_in_bytes("1.5 GiB"), size_in_bytes(1000)
+    (64000000, 1610612736, 1000)
+    """
+    if size is None or (isinstance(size, int) and not isinstance(size, bool)):
+        return size
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B\s*", str(size))
+    if found is None:
+        raise ParameterError(f"limit: {size!r} is no size in bytes", hint='for example 1_000_000, "64MB" or "1GiB"')
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " "))
