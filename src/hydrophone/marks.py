@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from hydrophone.batch import Ints
-from hydrophone.time import MAX_TIME, MIN_TIME, is_infinite
+from hydrophone.time import MAX_TIME, MIN_TIME, add_time, is_infinite, multiples
 
 Mark = int | Ints
 
@@ -82,6 +82,17 @@ def held_back(mark: Mark, slot: Ints, start: Ints, ended: Mark | None = None) ->
     held = by_slot(mark, max(len(mark), int(slot.max()) + 2))
     np.minimum.at(held, slot, np.where(waits, start, MAX_TIME))
     return held
+
+
+def floored(mark: Mark, step: int, offset: int) -> Mark:
+    """The last multiple of a step after an offset that is not after the mark, or each; near the first instant there is it stops at that.
+
+    Examples
+    --------
+    >>> floored(17, 10, 2), floored(np.array([MIN_TIME + 1, 1]), 10, 2).tolist()
+    (12, [-9223372036854775808, -8])
+    """
+    return moved(mark, lambda m: add_time(multiples(add_time(m, -offset) // step, step), offset))
 
 
 def forgotten(mark: Mark, slots: Ints) -> Mark:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.kernel import Marks
-from hydrophone.marks import Mark, moved
+from hydrophone.marks import Mark, floored
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -179,7 +179,7 @@ class ClosingKernel(PaneKernel):
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give the windows that ended at or before the mark, or those of them that should leave now."""
         mark = marks[0]
-        reached, before = moved(mark, self._pane_of), self._reached
+        reached, before = floored(mark, self.pane, self.offset), self._reached
         self._reached = reached
         # Marks come more often than panes end. Of keys with marks of their own one may have come just now, in the slot of another.
         same = not isinstance(reached, np.ndarray) and not isinstance(before, np.ndarray) and reached == before

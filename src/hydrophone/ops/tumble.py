@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.kernel import Kernel
-from hydrophone.marks import Mark, moved, of
+from hydrophone.marks import Mark, floored, of
 from hydrophone.ops.aggregates import (
     aggregate_fields,
     check_aggregates,
@@ -73,7 +73,7 @@ class TumbleKernel(ClosingKernel):
 
     def first_open(self, mark: Mark) -> Mark:
         """The start of the window in which the mark lies."""
-        return moved(mark, self._pane_of)
+        return floored(mark, self.pane, self.offset)
 
     def closed(self, mark: Mark) -> Iterable[Batch]:
         """The windows that ended at or before the mark."""
