@@ -109,7 +109,7 @@ def test_rows_that_nothing_can_meet_are_not_stored() -> None:
     pipeline.advance([Progress(0), Progress(200)])
     pipeline.rows(0, pa.table({"k": [1, 1], "t": [100, 180], "e": [150, 230], "v": [0.0, 1.0]}))
     kernel: Any = pipeline.kernels[plan.roots[0]]
-    assert kernel.left.lifetimes().start.tolist() == [180]
+    assert [t for part in kernel.left.parts for t in part.start.tolist()] == [180]
 
 
 def test_what_is_shed_is_counted(caplog: pytest.LogCaptureFixture) -> None:

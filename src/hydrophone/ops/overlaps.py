@@ -12,19 +12,19 @@ import pyarrow as pa
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.marks import Mark, by_slot, held_back, lowest, of
+from hydrophone.marks import Mark, lowest, of
 from hydrophone.ops.joins import free_name
 from hydrophone.ops.memory import Memory
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sets import same_columns, same_key
 from hydrophone.ops.sliding import joined_starts
+from hydrophone.ops.slot_rows import SlotRows
 from hydrophone.ops.sweep_area import FORMS, SweepArea, by_time, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search
-from hydrophone.state import Held
-from hydrophone.time import MIN_TIME
+from hydrophone.time import MAX_TIME, MIN_TIME
 
 HOW = ("inner", "left", "full")
 
@@ -152,8 +152,7 @@ class JoinKernel(Kernel):
         forms, adaptive = node.areas(left), node.area == "auto"
         self.left = SweepArea(forms[0], node.memory, adaptive=adaptive, name="join, left")
         self.right = SweepArea(forms[1], node.memory, adaptive=adaptive, name="join, right")
-        self.left_open: Held[Events] = Held(Events)
-        self.right_open: Held[Events] = Held(Events)
+        self.left_open, self.right_open = SlotRows(), SlotRows()
         self.told = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -163,7 +162,7 @@ class JoinKernel(Kernel):
         if (found := other.query(batch, batch.start, batch.stop - 1)) is not None:
             yield self._pairs(*reversed(found)) if port else self._pairs(*found)
         if self.how == "full" or (self.how == "left" and port == 0):
-            (self.right_open if port else self.left_open).add(batch)
+            (self.right_open if port else self.left_open).put(batch, due=batch.stop)
         # What waits on the other side asks for this one too, however far progress is.
         asked = self.how == "full" or (self.how == "left" and port == 1)
         mine.insert(batch if asked else without(batch, batch.stop <= of(self.told[1 - port], batch.slot)))
@@ -180,21 +179,17 @@ class JoinKernel(Kernel):
             *self._rest(0, self.left_open, self.right, marks[1]),
             *self._rest(1, self.right_open, self.left, marks[0]),
         ]
-        self.left.expire(partial(over, mark=marks[1], waiting=self.right_open, slots=len(self.keys)))
-        self.right.expire(partial(over, mark=marks[0], waiting=self.left_open, slots=len(self.keys)))
-        mark = lowest(marks)
-        for held in (self.left_open.all(), self.right_open.all()):
-            mark = mark if held is None else held_back(mark, held.slot, held.start)
-        return out, mark
+        self.left.expire(partial(over, mark=marks[1], waiting=self.right_open))
+        self.right.expire(partial(over, mark=marks[0], waiting=self.left_open))
+        return out, self.right_open.held_back(self.left_open.held_back(lowest(marks)))
 
-    def _rest(self, port: int, open_: Held[Events], other: SweepArea, mark: Mark) -> Iterable[Events]:
+    def _rest(self, port: int, open_: SlotRows, other: SweepArea, mark: Mark) -> Iterable[Events]:
         """The parts of one side's lifetimes that ended before the other's mark and met nothing."""
-        held = open_.all()
-        if held is None or not (ended := held.stop <= of(mark, held.slot)).any():
+        events = ended(open_, mark)
+        if not len(events):
             return
-        events = open_.take(ended)
-        cover = other.lifetimes()
-        row, start, stop = uncovered(events, covers(cover) if cover is not None else covers(events.select(row_none())))
+        found = other.query(events, events.start, events.stop - 1)
+        row, start, stop = uncovered(events, covers(events.select(row_none()) if found is None else found[1]))
         alone = events.select(row)
         own = list(alone.columns.columns)
         at = len(self.kinds[0].columns)
@@ -204,19 +199,29 @@ class JoinKernel(Kernel):
         yield Events(alone.slot, start, stop if self.out.end else None, columns)
 
 
+NOTHING = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), None, pa.table({}))
+
+
 def row_none() -> Ints:
     """No rows."""
     return np.zeros(0, np.int64)
 
 
-def over(events: Events, mark: Mark, waiting: Held[Events], slots: int) -> Mask:
+def ended(waiting: SlotRows, mark: Mark) -> Events:
+    """Take the events that wait and have ended by a mark."""
+    held = waiting.take_due(mark)
+    if held is None:
+        return NOTHING
+    done = held.stop <= of(mark, held.slot)
+    rest = held.select(~done)
+    waiting.put(rest, due=rest.stop)
+    return held.select(done)
+
+
+def over(events: Events, mark: Mark, waiting: SlotRows) -> Mask:
     """Which events ended before all that may still ask for them: new ones, and those that wait."""
-    others = waiting.all()
-    if others is None:
-        return np.less_equal(events.stop, of(mark, events.slot))
-    asked = by_slot(mark, slots)
-    np.minimum.at(asked, others.slot, others.start)
-    return np.less_equal(events.stop, asked[events.slot])
+    asked = of(mark, events.slot)
+    return np.less_equal(events.stop, asked if waiting.empty else np.minimum(asked, waiting.since(events.slot)))
 
 
 # --- what is met, and what is not ---------------------------------------------------------------------------------------
@@ -289,33 +294,35 @@ class MetKernel(Kernel):
 
     def __init__(self, keep: str, equal: bool) -> None:
         self.keep, self.equal = keep, equal
-        self.left: Held[Events] = Held(Events)
-        self.right = SweepArea("list")
+        self.left, self.right = SlotRows(), SlotRows()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold; of right events only what is compared."""
         assert isinstance(batch, Events)
-        if port == 0:
-            self.left.add(batch)
-        else:
-            self.right.insert(
-                replace(batch, end=batch.stop, columns=batch.columns if self.equal else batch.columns.select([]))
-            )
+        if port:
+            columns = batch.columns if self.equal else batch.columns.select([])
+            batch = replace(batch, end=batch.stop, columns=columns)
+        (self.right if port else self.left).put(batch, due=batch.stop)
         return ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the lifetimes that the right mark has passed; the others hold the output mark."""
-        held = self.left.all()
         out: list[Batch] = []
-        if held is not None and (ended := held.stop <= of(marks[1], held.slot)).any():
-            out.append(self._answer(self.left.take(ended)))
-        self.right.expire(partial(over, mark=marks[0], waiting=self.left, slots=len(self.keys)))
-        rest = self.left.all()
-        mark = lowest(marks)
-        return out, mark if rest is None else held_back(mark, rest.slot, rest.start)
+        events = ended(self.left, marks[1])
+        if len(events):
+            right = self.right.take_of(events.slot)
+            out.append(self._answer(events, right))
+            self._keep(right, marks[0])
+        self._keep(self.right.take_due(marks[0]), marks[0])
+        return out, self.left.held_back(lowest(marks))
 
-    def _answer(self, events: Events) -> Events:
-        right = self.right.all()
+    def _keep(self, right: Events | None, mark: Mark) -> None:
+        """Put right events back that may be asked for; those that wait for left ones only are looked at when these have ended."""
+        if right is not None:
+            rest = without(right, over(right, mark, self.left))
+            self.right.put(rest, due=np.where(rest.stop <= of(mark, rest.slot), MAX_TIME, rest.stop))
+
+    def _answer(self, events: Events, right: Events | None) -> Events:
         asked = events
         if right is None:
             return events.select(row_none()) if self.keep == "met" else events

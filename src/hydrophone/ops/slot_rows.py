@@ -60,6 +60,10 @@ class SlotRows(Kept[Events]):
         """Take all rows of the keys that are due at a mark, in the order in which they came, or None."""
         return self._taken(self._due <= (by_slot(mark, len(self._due)) if isinstance(mark, np.ndarray) else mark))
 
+    def since(self, slots: Ints) -> Ints:
+        """The earliest start of what waits of each of these slots; ``MAX_TIME`` where nothing does."""
+        return np.append(self._since, MAX_TIME).take(slots, mode="clip")
+
     def held_back(self, mark: Mark) -> Mark:
         """The mark where what waits here is still open."""
         slots = np.flatnonzero(self._since < MAX_TIME)

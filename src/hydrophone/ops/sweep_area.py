@@ -169,14 +169,6 @@ class SweepArea(Held[Events]):
         if limit is not None and sum(map(self._cost, self._in_memory())) > limit:
             self._spill() if self.memory.overflow == "spill" else self._let_go(limit)
 
-    def lifetimes(self) -> Events | None:
-        """All rows without their columns."""
-        if not self._parts:
-            return None
-        there = ([column[self._alive(p)] for column in (p.slot, p.start, p.stop)] for p in self._parts)
-        slot, start, stop = (np.concatenate(list(column)) for column in zip(*there, strict=True))
-        return Events(slot, start, stop, pa.table({}))
-
     # --- snapshots ------------------------------------------------------------------------------------------------------
 
     def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
