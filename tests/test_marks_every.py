@@ -105,3 +105,10 @@ def test_the_clock_gives_no_finer_marks_either() -> None:
 def test_no_time_between_marks_is_refused() -> None:
     with pytest.raises(hp.ParameterError, match="every must be positive"):
         hp.delayed("5s", every=0)
+
+
+def test_marks_of_ends_end_their_batch_too() -> None:
+    rows = pa.table({"start": [0, 1, 2, 3, 4, 5], "stop": [5, 12, 15, 31, 38, 44]})
+    flows = hp.from_arrow(rows, time="start", end="stop", progress=hp.delayed(30, end=0, every=10))
+    counts = flows.point_at_end().tumble(10).agg(n=hp.count())
+    assert [piece["start"].to_pylist() for piece in counts.batches(rows=1_000)] == [[0], [10], [30], [40]]

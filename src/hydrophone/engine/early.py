@@ -16,7 +16,7 @@ from hydrophone.time import add_time
 
 
 def at_marks(tables: Iterable[pa.Table], source: Source) -> Iterator[pa.Table]:
-    """The same rows, cut behind every row with which a sender has come to another multiple of the policy's `every`.
+    """The same rows, cut behind every row with which a sender has come to another multiple of the policy's `every`, by start or by end.
 
     It changes when rows are taken, and nothing else; so late rows, and senders that are left behind, need no thought here.
 
@@ -32,9 +32,12 @@ def at_marks(tables: Iterable[pa.Table], source: Source) -> Iterator[pa.Table]:
     if policy is None or not policy.every:
         yield from tables
         return
-    far: dict[str | None, int] = {}
+    promises = [(policy, source.layout.time, dict[str | None, int]())]
+    if policy.of_ends is not None and source.layout.end is not None:
+        promises.append((policy.of_ends, source.layout.end, {}))
     for table in tables:
-        edges = [0, *(_moves(table, source.layout.time, policy, far) + 1).tolist(), len(table)]
+        moves = np.unique(np.concatenate([_moves(table, time, promise, far) for promise, time, far in promises]))
+        edges = [0, *(moves + 1).tolist(), len(table)]
         for low, high in pairwise(edges):
             if low < high or not len(table):
                 yield table.slice(low, high - low)
@@ -53,7 +56,7 @@ def _moves(table: pa.Table, time: str, policy: Policy, far: dict[str | None, int
         before = np.maximum.accumulate(np.append(far.get(who, np.iinfo(np.int64).min), own))
         moves.append(rows[mine][own > before[:-1]])
         far[who] = int(before[-1])
-    return np.sort(np.concatenate(moves))
+    return np.concatenate(moves)
 
 
 def _senders(table: pa.Table, policy: Policy, rows: Ints) -> Iterator[tuple[str | None, Ints]]:
