@@ -95,6 +95,17 @@ def floored(mark: Mark, step: int, offset: int) -> Mark:
     return moved(mark, lambda m: add_time(multiples(add_time(m, -offset) // step, step), offset))
 
 
+def unmoved(before: Mark, now: Mark) -> bool:
+    """Whether a mark is where it was, for all keys. Of keys with marks of their own one may have come just now, in the slot of another.
+
+    Examples
+    --------
+    >>> unmoved(5, 5), unmoved(5, 6), unmoved(np.array([5]), np.array([5]))
+    (True, False, False)
+    """
+    return not isinstance(before, np.ndarray) and not isinstance(now, np.ndarray) and before == now
+
+
 def forgotten(mark: Mark, slots: Ints) -> Mark:
     """The mark where these slots have lost their keys, and may get others.
 

@@ -13,7 +13,7 @@ from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks, Stateless
 from hydrophone.keys import spread
-from hydrophone.marks import Mark, floored, of
+from hydrophone.marks import Mark, floored, of, unmoved
 from hydrophone.ops.aggregates import check_span
 from hydrophone.ops.payload import hashes
 from hydrophone.ops.place import in_order
@@ -115,8 +115,7 @@ class ChooseKernel(Kernel):
         """Give the windows that ended."""
         mark, before = marks[0], self._reached
         bound = self._reached = floored(mark, self.size, self.offset)
-        # Marks come more often than windows end. Of keys with marks of their own one may have come just now, in the slot of another.
-        if not isinstance(bound, np.ndarray) and not isinstance(before, np.ndarray) and bound == before:
+        if unmoved(before, bound):  # marks come more often than windows end
             return (), bound
         held = self._choose()
         if held is None:

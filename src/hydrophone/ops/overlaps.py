@@ -185,8 +185,8 @@ class JoinKernel(Kernel):
 
     def _rest(self, port: int, open_: SlotRows, other: SweepArea, mark: Mark) -> Iterable[Events]:
         """The parts of one side's lifetimes that ended before the other's mark and met nothing."""
-        events = ended(open_, mark)
-        if not len(events):
+        events = take_ended(open_, mark)
+        if events is None:
             return
         found = other.query(events, events.start, events.stop - 1)
         row, start, stop = uncovered(events, covers(events.select(row_none()) if found is None else found[1]))
@@ -199,23 +199,20 @@ class JoinKernel(Kernel):
         yield Events(alone.slot, start, stop if self.out.end else None, columns)
 
 
-NOTHING = Events(np.zeros(0, np.int64), np.zeros(0, np.int64), None, pa.table({}))
-
-
 def row_none() -> Ints:
     """No rows."""
     return np.zeros(0, np.int64)
 
 
-def ended(waiting: SlotRows, mark: Mark) -> Events:
-    """Take the events that wait and have ended by a mark."""
+def take_ended(waiting: SlotRows, mark: Mark) -> Events | None:
+    """Take the events that wait and have ended by a mark, or None."""
     held = waiting.take_due(mark)
     if held is None:
-        return NOTHING
+        return None
     done = held.stop <= of(mark, held.slot)
     rest = held.select(~done)
     waiting.put(rest, due=rest.stop)
-    return held.select(done)
+    return held.select(done) if done.any() else None
 
 
 def over(events: Events, mark: Mark, waiting: SlotRows) -> Mask:
@@ -308,8 +305,8 @@ class MetKernel(Kernel):
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the lifetimes that the right mark has passed; the others hold the output mark."""
         out: list[Batch] = []
-        events = ended(self.left, marks[1])
-        if len(events):
+        events = take_ended(self.left, marks[1])
+        if events is not None:
             right = self.right.take_of(events.slot)
             out.append(self._answer(events, right))
             self._keep(right, marks[0])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hydrophone.batch import Batch, Events, Ints
 from hydrophone.kernel import Marks
-from hydrophone.marks import Mark, floored
+from hydrophone.marks import Mark, floored, unmoved
 from hydrophone.ops.aggregates import (
     Aggregates,
     Aggregating,
@@ -181,9 +181,7 @@ class ClosingKernel(PaneKernel):
         mark = marks[0]
         reached, before = floored(mark, self.pane, self.offset), self._reached
         self._reached = reached
-        # Marks come more often than panes end. Of keys with marks of their own one may have come just now, in the slot of another.
-        same = not isinstance(reached, np.ndarray) and not isinstance(before, np.ndarray) and reached == before
-        results = () if same else self.closed(mark)
+        results = () if unmoved(before, reached) else self.closed(mark)  # marks come more often than panes end
         bound = self.first_open(mark)
         return (results, bound) if self.pending is None else self.pending.later(results, bound, mark)
 
