@@ -43,8 +43,8 @@ def reach_within(within: int | None, what: str) -> Reach:
 class Recent:
     """The last few events of every key in front of its new ones."""
 
-    def __init__(self, held: SlotRows, count: int, within: int | None) -> None:
-        self.held, self.count = held, count
+    def __init__(self, count: int, within: int | None) -> None:
+        self.held, self.count = SlotRows(self._due), count
         self.within = MAX_TIME if within is None else within
 
     def extend(self, batch: Events) -> tuple[Events, Ints]:
@@ -73,7 +73,10 @@ class Recent:
             self._hold(held.select(add_time(held.start, self.within) >= of(mark, held.slot)))
 
     def _hold(self, rows: Events) -> None:
-        self.held.put(rows, due=add_time(add_time(rows.start, self.within), 1))
+        self.held.put(rows, due=self._due(rows))
+
+    def _due(self, rows: Events) -> Ints:
+        return add_time(add_time(rows.start, self.within), 1)
 
 
 # --- neighbours ---------------------------------------------------------------------------------------------------------
@@ -121,8 +124,8 @@ class PairsKernel(Kernel):
 
     def __init__(self, within: int | None, out: StreamType) -> None:
         self.out = out
-        self.last = SlotRows()
-        self.recent = Recent(self.last, 1, within)
+        self.recent = Recent(1, within)
+        self.last = self.recent.held
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Pair one batch, which comes in order."""
@@ -207,8 +210,8 @@ class PatternKernel(Kernel):
 
     def __init__(self, steps: tuple[tuple[str, nw.Expr], ...], within: int, kind: StreamType, out: StreamType) -> None:
         self.conditions, self.kind, self.out = [c for _, c in steps], kind, out
-        self.last = SlotRows()
-        self.recent = Recent(self.last, len(steps) - 1, within)
+        self.recent = Recent(len(steps) - 1, within)
+        self.last = self.recent.held
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Match in one batch, which comes in order."""
@@ -281,8 +284,8 @@ class LastNKernel(Aggregating):
     def __init__(self, n: int, within: int | None, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.n = n
-        self.open = SlotRows()
-        self.recent = Recent(self.open, n - 1, within)
+        self.recent = Recent(n - 1, within)
+        self.open = self.recent.held
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Aggregate for one batch, which comes in order."""

@@ -100,7 +100,7 @@ class CountWindowKernel(Aggregating):
     def __init__(self, size: int, by: str, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.size, self.by = size, by
-        self.open = SlotRows()
+        self.open = SlotRows(lambda rows: np.full(len(rows), MAX_TIME))
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add a batch, which comes in order, to open windows; give those that a later number has ended."""

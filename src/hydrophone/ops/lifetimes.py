@@ -292,7 +292,7 @@ class StitchKernel(Kernel):
     keyed = True
 
     def __init__(self) -> None:
-        self.open = SlotRows()
+        self.open = SlotRows(lambda rows: add_time(rows.stop, 1))
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold."""

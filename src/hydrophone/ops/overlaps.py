@@ -18,7 +18,7 @@ from hydrophone.ops.memory import Memory
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sets import same_columns, same_key
 from hydrophone.ops.sliding import joined_starts
-from hydrophone.ops.slot_rows import SlotRows
+from hydrophone.ops.slot_rows import SlotRows, at_end
 from hydrophone.ops.sweep_area import FORMS, SweepArea, by_time, without
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -152,7 +152,7 @@ class JoinKernel(Kernel):
         forms, adaptive = node.areas(left), node.area == "auto"
         self.left = SweepArea(forms[0], node.memory, adaptive=adaptive, name="join, left")
         self.right = SweepArea(forms[1], node.memory, adaptive=adaptive, name="join, right")
-        self.left_open, self.right_open = SlotRows(), SlotRows()
+        self.left_open, self.right_open = SlotRows(at_end), SlotRows(at_end)
         self.told = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -291,7 +291,7 @@ class MetKernel(Kernel):
 
     def __init__(self, keep: str, equal: bool) -> None:
         self.keep, self.equal = keep, equal
-        self.left, self.right = SlotRows(), SlotRows()
+        self.left, self.right = SlotRows(at_end), SlotRows(at_end)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold; of right events only what is compared."""

@@ -13,7 +13,7 @@ from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Joint, Kernel, Marks
 from hydrophone.marks import Mark, of
 from hydrophone.ops.payload import codes
-from hydrophone.ops.slot_rows import SlotRows
+from hydrophone.ops.slot_rows import SlotRows, at_end
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType, same_clock
@@ -132,7 +132,7 @@ class DistinctKernel(Kernel):
     keyed = True
 
     def __init__(self) -> None:
-        self.seen = SlotRows()
+        self.seen = SlotRows(at_end)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Trim one batch, which comes in order."""

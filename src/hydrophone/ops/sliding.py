@@ -30,7 +30,7 @@ from hydrophone.ops.flush import Flush, check_flush, longest_wait
 from hydrophone.ops.folding import fold
 from hydrophone.ops.panes import ClosingKernel
 from hydrophone.ops.removing import Chain, afresh
-from hydrophone.ops.slot_rows import SlotRows
+from hydrophone.ops.slot_rows import SlotRows, at_end
 from hydrophone.ops.summaries import Aggregate, Parts
 from hydrophone.plan.node import Node
 from hydrophone.plan.reach import Reach
@@ -299,7 +299,7 @@ class SessionKernel(Aggregating):
     def __init__(self, gap: int, aggregates: Aggregates, kind: StreamType, out: StreamType) -> None:
         super().__init__(aggregates, kind, out)
         self.gap = gap
-        self.open = SlotRows()
+        self.open = SlotRows(at_end)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Add pieces."""

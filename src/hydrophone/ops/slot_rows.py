@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -20,6 +21,11 @@ class SlotRows(Kept[Events]):
     Rows that are put back are *due* at a mark, from which on they should be looked at again; those that are added are due at once. Rows
     that were taken are left out when they are more than those that wait, so that to take costs nothing for the others.
 
+    Parameters
+    ----------
+    due : function, optional
+        When rows are due that a restart puts back; without it they are at once, and so a checkpoint soon has to write all of them again.
+
     Examples
     --------
     >>> rows = SlotRows()
@@ -35,8 +41,9 @@ class SlotRows(Kept[Events]):
     MANY = 8
     """Parts in which rows may lie, but for a few that are each more than twice as long as the next: to take looks at all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, due: Callable[[Events], Ints] | None = None) -> None:
         super().__init__(Events)
+        self._due_of = due
         self._waits: list[Mask] = []  # by part: which rows have not been taken
         self._count = 0  # of rows that wait
         self._due = np.zeros(0, np.int64)  # by slot: the mark from which on to look at it
@@ -131,10 +138,15 @@ class SlotRows(Kept[Events]):
         return super().nbytes + self._due.nbytes + self._since.nbytes + sum(w.nbytes for w in self._waits)
 
     def load(self, table: pa.Table) -> None:
-        """Put a block back; when its rows are due is not known, so they are."""
-        dirty = set(self._dirty)
-        self.add(Events.from_table(table))
+        """Put a block back."""
+        dirty, rows = set(self._dirty), Events.from_table(table)
+        self._keep(rows, np.full(len(rows), MIN_TIME) if self._due_of is None else self._due_of(rows))
         self._dirty = dirty
+
+
+def at_end(rows: Events) -> Ints:
+    """Rows are due when they end."""
+    return rows.stop
 
 
 @numba.njit(cache=True, nogil=True)
