@@ -210,9 +210,13 @@ def _flush(before, group, window, parts, out_group, out_window, out_parts, n):  
 
 @numba.njit(cache=True, nogil=True)
 def _age(newer, older, last):  # type: ignore[no-untyped-def]
-    """By how many windows one is older, up to `last`; numbers that are too far apart wrap to less than none."""
-    by = newer - older
-    return by if 0 <= by < last else last
+    """By how many windows one is older, up to `last`.
+
+    Without signs, as which numbers may be as far apart as they reach: of others the compiler takes it that they never are, and leaves out
+    the look whether a difference has wrapped.
+    """
+    by = np.uint64(newer) - np.uint64(older)
+    return np.int64(by) if by < np.uint64(last) else last
 
 
 @numba.njit(cache=True, nogil=True)
