@@ -456,3 +456,12 @@ def test_table_refuses(num: list[int], den: list[int], origin: list[int]) -> Non
 def test_table_pickles() -> None:
     table = pickle.loads(pickle.dumps(Timebases.of([AUDIO, Timebase(Fraction(5), 3)])))
     assert (table[0], table[1]) == (AUDIO, Timebase(Fraction(5), 3))
+
+
+@pytest.mark.parametrize("origin", [0, 1, -1, 2**62, -(2**62), MAX_TIME - 3, MIN_TIME + 3])
+def test_indices_of_arrays_are_those_of_numbers_at_the_ends_of_time(origin: int) -> None:
+    """A difference that wraps is undefined in compiled code, where a look whether it has may be left out."""
+    base = Timebase(Fraction(7, 2), origin)
+    times = np.array([MIN_TIME, MIN_TIME + 1, -1, 0, 1, 2**62, -(2**62), MAX_TIME - 1, MAX_TIME])
+    index, exact = base.index_at(times)
+    assert list(zip(index.tolist(), exact.tolist(), strict=True)) == [base.index_at(int(t)) for t in times]

@@ -68,12 +68,12 @@ def _grid_indices(num: Any, den: Any, origin: Any, t: Any) -> Any:
             index[i], exact[i] = index[i - 1], exact[i - 1]
             continue
         at = 0 if shared else i
-        elapsed = t[i] - origin[at]
-        if (t[i] ^ origin[at]) & (t[i] ^ elapsed) < 0 or t[i] in (MIN_TIME, MAX_TIME):
-            elapsed = MIN_TIME if t[i] < 0 else MAX_TIME
-        if elapsed in (MIN_TIME, MAX_TIME):
-            index[i], exact[i] = elapsed, False
+        # Compared before it is computed: the compiler takes it that a difference never wraps, and leaves out the look whether it has.
+        low, high = MIN_TIME + max(origin[at], 0), MAX_TIME + min(origin[at], 0)
+        if t[i] <= low or t[i] >= high or t[i] in (MIN_TIME, MAX_TIME):
+            index[i], exact[i] = MIN_TIME if t[i] < 0 else MAX_TIME, False
             continue
+        elapsed = t[i] - origin[at]
         whole = elapsed // num[at]
         part = (elapsed - whole * num[at]) * den[at]
         up = np.int64(part > 0) if den[at] == 1 else -(-part // num[at])

@@ -95,9 +95,8 @@ class PaneKernel(Aggregating):
             rows = len(held)
             held = self._merged(held.slot, held.start, parts_of(held))
             self.open.replace(held, np.zeros(0, np.int64))
-            self._buffers &= (
-                rows - len(held) < fresh / 2
-            )  # else many share a pane after all, and the next batch says how many
+            # Where half of them are gone many share a pane after all, and the next batch says how many.
+            self._buffers &= rows - len(held) < fresh / 2
         self._settled = 0 if held is None else len(held)
         return held
 

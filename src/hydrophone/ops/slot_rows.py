@@ -51,11 +51,23 @@ class SlotRows(Kept[Events]):
 
     def add(self, batch: Events) -> None:
         """Let rows wait; their keys are due."""
-        self._keep(batch, np.full(len(batch), MIN_TIME))
+        self.put(batch, np.full(len(batch), MIN_TIME))
 
     def put(self, batch: Events, due: Ints) -> None:
         """Let rows wait until they are due."""
-        self._keep(batch, due)
+        if not len(batch):
+            return
+        self._mark(batch.slot)
+        self._parts.append(batch)
+        self._waits.append(np.ones(len(batch), np.bool_))
+        self._count += len(batch)
+        more = int(batch.slot.max()) + 1 - len(self._due)
+        if more > 0:
+            never = np.full(max(more, len(self._due)), MAX_TIME)
+            self._due, self._since = np.concatenate([self._due, never]), np.concatenate([self._since, never])
+        _earliest(batch.slot, due, batch.start, self._due, self._since)
+        while len(self._parts) > self.MANY and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
+            self._settle(-2)
 
     def take_of(self, slots: Ints) -> Events | None:
         """Take all rows of some keys, in the order in which they came, or None."""
@@ -75,21 +87,6 @@ class SlotRows(Kept[Events]):
         """The mark where what waits here is still open."""
         slots = np.flatnonzero(self._since < MAX_TIME)
         return held_back(mark, slots, self._since[slots])
-
-    def _keep(self, batch: Events, due: Ints) -> None:
-        if not len(batch):
-            return
-        self._mark(batch.slot)
-        self._parts.append(batch)
-        self._waits.append(np.ones(len(batch), np.bool_))
-        self._count += len(batch)
-        more = int(batch.slot.max()) + 1 - len(self._due)
-        if more > 0:
-            never = np.full(max(more, len(self._due)), MAX_TIME)
-            self._due, self._since = np.concatenate([self._due, never]), np.concatenate([self._since, never])
-        _earliest(batch.slot, due, batch.start, self._due, self._since)
-        while len(self._parts) > self.MANY and len(self._parts[-2]) <= 2 * len(self._parts[-1]):
-            self._settle(-2)
 
     def _taken(self, wanted: Mask) -> Events | None:
         if not wanted.any():
@@ -140,7 +137,7 @@ class SlotRows(Kept[Events]):
     def load(self, table: pa.Table) -> None:
         """Put a block back."""
         dirty, rows = set(self._dirty), Events.from_table(table)
-        self._keep(rows, np.full(len(rows), MIN_TIME) if self._due_of is None else self._due_of(rows))
+        self.put(rows, np.full(len(rows), MIN_TIME) if self._due_of is None else self._due_of(rows))
         self._dirty = dirty
 
 

@@ -80,9 +80,8 @@ class SweepArea(Held[Events]):
         self.form, self.memory, self.adaptive, self.name = form, memory or Memory(), adaptive, name
         self._indexes: dict[int, _Run] = {}
         self._files: dict[int, Events] = {}
-        self._over: dict[
-            int, tuple[Events, Bits]
-        ] = {}  # rows of runs that have expired and are still there, so that their keys are too
+        # Rows of runs that have expired and are still there, and so are their keys.
+        self._over: dict[int, tuple[Events, Bits]] = {}
 
     # --- the interface --------------------------------------------------------------------------------------------------
 
