@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+T = TypeVar("T")
 
 _MANY = 1 << 20
 """Rows for which it pays to share out the work over threads."""
@@ -46,13 +47,7 @@ def take_all(columns: Sequence[pa.Array | pa.ChunkedArray], rows: Ints) -> list[
         for values, out in wide.values():
             loop(values, rows[start:stop], out[start:stop])
 
-    starts = range(0, len(rows), _BLOCK)
-    if len(wide) > 1 and len(rows) >= _MANY and pa.cpu_count() > 1:
-        with ThreadPoolExecutor(pa.cpu_count()) as threads:
-            list(threads.map(copy, starts))
-    else:
-        for start in starts:
-            copy(start)
+    side_by_side(copy, range(0, len(rows), _BLOCK), many=len(wide) > 0 and len(rows) >= _MANY)
     bits = None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
     found = []
     for i, array in enumerate(arrays):
@@ -62,6 +57,20 @@ def take_all(columns: Sequence[pa.Array | pa.ChunkedArray], rows: Ints) -> list[
         else:
             found.append(array.take(pa.array(rows, mask=None if there is None else ~there)))
     return found
+
+
+def side_by_side(work: Callable[[Any], T], pieces: Sequence[Any], *, many: bool) -> list[T]:
+    """What the work gives for each piece: on all processors where there is much to do, and the work is compiled."""
+    if not many or pa.cpu_count() == 1 or len(pieces) == 1:
+        return [work(piece) for piece in pieces]
+    with ThreadPoolExecutor(pa.cpu_count()) as threads:
+        return list(threads.map(work, pieces))
+
+
+def stretches(rows: int) -> list[slice]:
+    """Rows in as many stretches as there are processors, or in one where they are few."""
+    count = pa.cpu_count() if rows >= _MANY else 1
+    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
 
 
 def at(values: Ints, rows: Ints, out: Ints | None = None) -> Ints:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.batch import BLOCK, Ints, Mask
-from hydrophone.columns import room, take_all
+from hydrophone.columns import room, side_by_side, stretches, take_all
 from hydrophone.errors import DataError
 from hydrophone.hashing import mix
 from hydrophone.key_rows import KeyRows
@@ -187,14 +187,18 @@ class KeyTable:
 
     def _look_up(self, key: Ints, slot: Ints) -> None:
         assert self._lut is not None
-        unknown = np.zeros(len(self._lut), np.bool_)
-        if not _look_up(key, self._lut, self._lut_low, slot, unknown):
-            new, lut = np.flatnonzero(unknown), self._lut
+        lut, unknown = self._lut, np.zeros(len(self._lut), np.bool_)
+
+        def known(rows: slice) -> bool:
+            return bool(_look_up(key[rows], lut, self._lut_low, slot[rows], unknown))
+
+        if not all(side_by_side(known, stretches(len(key)), many=True)):
+            new = np.flatnonzero(unknown)
             slots = self._free(len(new))
             self.restore(slots, [pa.array(new + self._lut_low).cast(self.schema.field(0).type, safe=False)])
             lut[new] = slots
             self._lut = lut
-            _look_up(key, lut, self._lut_low, slot, unknown)
+            side_by_side(known, stretches(len(key)), many=True)
 
     def _hashed_integer_slots(self, column: pa.Array) -> Ints:
         coded = pc.dictionary_encode(column)

@@ -8,7 +8,7 @@ Arrow table.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -125,7 +125,7 @@ B = TypeVar("B", Events, Segments)
 
 
 class Kept(Generic[B]):
-    """Rows that a kernel keeps in parts: as much as snapshots, release and `explain` know of them.
+    """Rows that a kernel keeps: as much as snapshots, release and `explain` know of them.
 
     What puts rows in and takes them out is with the subclasses, each of which has an order of its own to guard.
     """
@@ -135,13 +135,87 @@ class Kept(Generic[B]):
 
     def __init__(self, kind: type[B]) -> None:
         self.kind: type[B] = kind
-        self._parts: list[B] = []
-        self._dirty: set[int] = set()
+        # Blocks that changed; as long as no snapshot was made nobody needs to know.
+        self._dirty: set[int] | None = None
 
     @property
     def empty(self) -> bool:
         """Whether nothing is held."""
-        return not any(len(p) for p in self._parts)
+        return not any(len(p) for p in self.parts)
+
+    @property
+    def parts(self) -> Sequence[B]:
+        """What is held, in one or several batches."""
+        raise NotImplementedError
+
+    def holds(self, slots: int) -> Mask:
+        """Which of the first `slots` slots have rows here."""
+        mask = np.zeros(slots, np.bool_)
+        for part in self.parts:
+            _hold(mask, np.ascontiguousarray(part.slot))
+        return mask
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the held rows take."""
+        return sum(p.nbytes for p in self.parts)
+
+    def living(self) -> Iterable[tuple[B, Mask | None]]:
+        """What a snapshot holds: parts, and which of their rows count; None says all."""
+        raise NotImplementedError
+
+    def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
+        """Every block (or every changed one) as a table; None says that the block is empty now. One at a time comes into memory."""
+        dirty, whole = self._dirty or set(), self._dirty is None or not changed
+        if dirty or whole:
+            parts = [_Blocks(part, alive) for part, alive in self.living()]
+            held = {int(b) for part in parts for b in np.unique(part.block)} if whole else set()
+            for block in sorted(dirty | held):
+                rows = [r for part in parts if (r := part.rows(block)) is not None]
+                yield block, self.kind.concat(rows).to_table() if rows else None
+        self._dirty = set()
+
+    def load(self, table: pa.Table) -> None:
+        """Put a block back."""
+        dirty = self._dirty or set()
+        self._put_back(self.kind.from_table(table))
+        self._dirty = dirty
+
+    def _put_back(self, rows: B) -> None:
+        raise NotImplementedError
+
+    def _mark(self, slots: Ints) -> None:
+        if self._dirty is not None and len(slots):
+            self._dirty.update(_touched(slots).tolist())
+
+
+class _Blocks(Generic[B]):
+    """The rows of a part by block, put in order once: to look through all rows for every block would cost the square of the keys."""
+
+    def __init__(self, part: B, alive: Mask | None) -> None:
+        self.part: B = part
+        block = part.slot // BLOCK
+        self.order: Ints | None = None if alive is None else np.flatnonzero(alive)
+        block = block if self.order is None else block[self.order]
+        if len(block) and (block[1:] < block[:-1]).any():
+            order = np.argsort(block, kind="stable")
+            self.order, block = order if self.order is None else self.order[order], block[order]
+        self.block = block
+
+    def rows(self, block: int) -> B | None:
+        """The rows of one block, or None."""
+        first, last = np.searchsorted(self.block, [block, block + 1])
+        if first == last:
+            return None
+        return self.part.select(np.arange(first, last) if self.order is None else self.order[first:last])
+
+
+class Parts(Kept[B]):
+    """Rows in the batches in which they came, which a snapshot puts together."""
+
+    def __init__(self, kind: type[B]) -> None:
+        Kept.__init__(self, kind)
+        self._parts: list[B] = []
 
     @property
     def parts(self) -> Sequence[B]:
@@ -154,40 +228,13 @@ class Kept(Generic[B]):
             self._parts = [self.kind.concat(self._parts)]
         return self._parts[0] if self._parts else None
 
-    def holds(self, slots: int) -> Mask:
-        """Which of the first `slots` slots have rows here."""
-        mask = np.zeros(slots, np.bool_)
-        for part in self._parts:
-            _hold(mask, np.ascontiguousarray(part.slot))
-        return mask
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the held rows take."""
-        return sum(p.nbytes for p in self._parts)
-
-    def blocks(self, changed: bool) -> Iterator[tuple[int, pa.Table | None]]:
-        """Every block (or every changed one) as a table; None says that the block is empty now."""
+    def living(self) -> Iterable[tuple[B, Mask | None]]:
+        """All rows, as one batch."""
         held = self.all()
-        at = held.slot // BLOCK if held is not None else np.zeros(0, np.int64)
-        # Sorted once: to look through all rows for every block would cost the square of the keys.
-        order = np.argsort(at, kind="stable")
-        blocks = np.array(sorted(self._dirty | (set() if changed else set(np.unique(at).tolist()))), np.int64)
-        bounds = np.searchsorted(at[order], [blocks, blocks + 1])
-        for block, first, last in zip(blocks.tolist(), *bounds.tolist(), strict=True):
-            yield block, held.select(order[first:last]).to_table() if held is not None and first < last else None
-        self._dirty.clear()
-
-    def load(self, table: pa.Table) -> None:
-        """Put a block back."""
-        raise NotImplementedError
-
-    def _mark(self, slots: Ints) -> None:
-        if len(slots):
-            self._dirty.update(_touched(slots).tolist())
+        return () if held is None else ((held, None),)
 
 
-class Held(Kept[B]):
+class Held(Parts[B]):
     """Batches that wait for progress (buffered samples, open windows, rows of a join), in no order.
 
     Examples
@@ -220,9 +267,8 @@ class Held(Kept[B]):
         self.replace(None if mask.all() else held.select(~mask), out.slot)
         return out
 
-    def load(self, table: pa.Table) -> None:
-        """Put a block back."""
-        self._parts.append(self.kind.from_table(table))
+    def _put_back(self, rows: B) -> None:
+        self._parts.append(rows)
 
 
 @numba.njit(cache=True, nogil=True)

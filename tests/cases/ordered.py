@@ -34,7 +34,7 @@ TIES, MORE_TIES = few(253), few(254, points=True)
 # --- as-of joins --------------------------------------------------------------------------------------------------------
 
 
-def asof(name: str, left: Source, right: Source, direction: str, tolerance: int | None) -> Case:
+def asof(name: str, left: Source, right: Source, direction: str, tolerance: int | None, **options: Any) -> Case:
     columns = names(right)
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
@@ -48,18 +48,18 @@ def asof(name: str, left: Source, right: Source, direction: str, tolerance: int 
         return out
 
     def query(s: Mapping[str, Any]) -> Any:
-        return s["a"].asof_join(s["b"], direction=direction, tolerance=tolerance)
+        return s["a"].asof_join(s["b"], direction=direction, tolerance=tolerance, **options)
 
     return Case(name, AsofJoin, {"a": left, "b": right}, query, expected)
 
 
-def interpolated(name: str, left: Source, right: Source, column: str, tolerance: int) -> Case:
+def interpolated(name: str, left: Source, right: Source, column: str, tolerance: int, **options: Any) -> Case:
     def expected(i: Mapping[str, Source]) -> list[Row]:
         others = i["b"].events()
         return [(*row(e, left), refs.interpolated(e, others, column, tolerance)) for e in i["a"].events()]
 
     def query(s: Mapping[str, Any]) -> Any:
-        return s["a"].asof_join(s["b"].select(column), direction="interpolated", tolerance=tolerance)
+        return s["a"].asof_join(s["b"].select(column), direction="interpolated", tolerance=tolerance, **options)
 
     return Case(name, AsofJoin, {"a": left, "b": right}, query, expected)
 

@@ -104,7 +104,7 @@ def distinct(name: str, source: Source) -> Case:
 # --- joins --------------------------------------------------------------------------------------------------------------
 
 
-def join(name: str, left: Source, right: Source, how: str = "inner") -> Case:
+def join(name: str, left: Source, right: Source, how: str = "inner", **options: Any) -> Case:
     lived = {"inner": left.end and right.end, "left": left.end, "full": left.end or right.end}[how]
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
@@ -132,7 +132,7 @@ def join(name: str, left: Source, right: Source, how: str = "inner") -> Case:
         name,
         Join,
         {"a": left, "b": right},
-        lambda s: s["a"].select("v").join(s["b"].select("v"), how=how),
+        lambda s: s["a"].select("v").join(s["b"].select("v"), how=how, **options),
         expected,
     )
 

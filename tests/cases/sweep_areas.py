@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.cases import relations
+from tests.cases import ordered
+from tests.cases.relations import MORE, OTHERS, POINTS, TOUCHING, A, B, band_by, few, join, met
 from tests.cases.table import Case, Source
 
-
-def _with(case: Case, name: str, **options: Any) -> Case:
-    """A join of `relations` over the columns v, with options that must not change its answer."""
-    return Case(
-        name,
-        case.node,
-        case.inputs,
-        lambda s: s["a"].select("v").join(s["b"].select("v"), **options),
-        case.expected,
-    )
+from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
 
 
 def band(name: str, left: Source, right: Source) -> Case:
-    case = relations.band_by(name, left, right, 20, 5, "left")
+    case = band_by(name, left, right, 20, 5, "left")
     return Case(
         name,
         case.node,
@@ -30,16 +20,22 @@ def band(name: str, left: Source, right: Source) -> Case:
     )
 
 
-INNER = relations.join("join", relations.A, relations.B)
-MIXED = relations.join("join", relations.POINTS, relations.B)
-FULL = relations.join("join", relations.TOUCHING, relations.MORE, "full")
-
 CASES = [
-    _with(INNER, "join-list", area="list"),
-    _with(INNER, "join-sorted", area="sorted"),
-    _with(MIXED, "join-hash-and-list", area=("hash", "list")),
-    _with(FULL, "join-full-sorted-and-list", how="full", area=("sorted", "list")),
-    _with(INNER, "join-spills", limit=200),
-    _with(MIXED, "join-list-spills", area="list", limit="0.2kB"),
-    band("band-join-spills", relations.POINTS, relations.OTHERS),
+    join("join-list", A, B, area="list"),
+    join("join-sorted", A, B, area="sorted"),
+    join("join-hash-and-list", POINTS, B, area=("hash", "list")),
+    join("join-full-sorted-and-list", TOUCHING, MORE, "full", area=("sorted", "list")),
+    join("join-spills", A, B, limit=200),
+    join("join-list-spills", POINTS, B, area="list", limit="0.2kB"),
+    join("join-left-spills", A, B, "left", limit=200),
+    join("join-full-spills", TOUCHING, MORE, "full", limit=200),
+    band("band-join-spills", POINTS, OTHERS),
+    met("semi-join-spills", SemiJoin, TOUCHING, MORE, lambda a, b: a.semi_join(b, limit=200)),
+    met("anti-join-spills", AntiJoin, POINTS, B, lambda a, b: a.anti_join(b, limit=200)),
+    met("without-spills", Without, A, few(238), lambda a, b: a.without(b, limit=100)),
+    met("difference-spills", Difference, few(239), few(240), lambda a, b: a.difference(b, limit=100)),
+    ordered.asof("asof-join-spills", ordered.POINTS, ordered.RIGHT, "backward", None, limit=200),
+    ordered.asof("asof-join-spills-ties", ordered.TIES, ordered.MORE_TIES, "nearest", 6, limit=100),
+    ordered.asof("asof-join-spills-forward", ordered.MORE_TIES, ordered.TIES, "forward", 5, limit=100),
+    ordered.interpolated("asof-join-spills-interpolated", ordered.LIVES, ordered.ROUGH, "v", 40, limit=200),
 ]

@@ -73,18 +73,25 @@ def a_distinct(draw: st.DrawFn) -> Case:
     return relations.distinct("distinct", draw(events()))
 
 
+def limits() -> st.SearchStrategy[int | None]:
+    """Bytes that an area of a join may keep, most of which are passed."""
+    return st.none() | st.sampled_from([1, 60, 200])
+
+
 def a_join(draw: st.DrawFn) -> Case:
-    return relations.join("join", draw(events()), draw(events()), draw(st.sampled_from(["inner", "left", "full"])))
+    how = draw(st.sampled_from(["inner", "left", "full"]))
+    return relations.join("join", draw(events()), draw(events()), how, limit=draw(limits()))
 
 
 def a_meeting(draw: st.DrawFn) -> Case:
+    limit = draw(limits())
     node, query = draw(
         st.sampled_from(
             [
-                (SemiJoin, lambda a, b: a.semi_join(b)),
-                (AntiJoin, lambda a, b: a.anti_join(b)),
-                (Without, lambda a, b: a.without(b)),
-                (Difference, lambda a, b: a.difference(b)),
+                (SemiJoin, lambda a, b: a.semi_join(b, limit=limit)),
+                (AntiJoin, lambda a, b: a.anti_join(b, limit=limit)),
+                (Without, lambda a, b: a.without(b, limit=limit)),
+                (Difference, lambda a, b: a.difference(b, limit=limit)),
             ]
         )
     )
@@ -94,11 +101,12 @@ def a_meeting(draw: st.DrawFn) -> Case:
 def an_asof(draw: st.DrawFn) -> Case:
     direction = draw(st.sampled_from(["backward", "forward", "nearest"]))
     tolerance = draw(small(0, 7) | st.none() if direction == "backward" else small(0, 7))
-    return ordered.asof("asof", draw(events()), draw(events()), direction, tolerance)
+    return ordered.asof("asof", draw(events()), draw(events()), direction, tolerance, limit=draw(limits()))
 
 
 def an_interpolated(draw: st.DrawFn) -> Case:
-    return ordered.interpolated("interpolated", draw(events()), draw(events()), "v", draw(small(0, 7)))
+    near, limit = draw(small(0, 7)), draw(limits())
+    return ordered.interpolated("interpolated", draw(events()), draw(events()), "v", near, limit=limit)
 
 
 def some_pairs(draw: st.DrawFn) -> Case:

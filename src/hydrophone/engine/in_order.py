@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from hydrophone.batch import Batch, Events
 from hydrophone.kernel import Kernel, Marks
@@ -18,7 +17,7 @@ from hydrophone.plan.lower import Lowered
 from hydrophone.plan.node import Node, Order, topological
 from hydrophone.plan.source import Port
 from hydrophone.plan.types import StreamType
-from hydrophone.state import Kept
+from hydrophone.state import Parts
 
 
 def enforce(plan: Lowered) -> Lowered:
@@ -77,7 +76,7 @@ class InOrderKernel(Kernel):
         return (() if ripe is None else (ripe,)), marks[0]
 
 
-class SortedRuns(Kept[Events]):
+class SortedRuns(Parts[Events]):
     """Events as runs in the order of time, which leave by time alone. A row is copied only when a good part of its run has left.
 
     Examples
@@ -113,9 +112,8 @@ class SortedRuns(Kept[Events]):
         self._left.append(0)
         self._mark(batch.slot)
 
-    def load(self, table: pa.Table) -> None:
-        """Put a block back."""
-        self.add(Events.from_table(table))
+    def _put_back(self, rows: Events) -> None:
+        self.add(rows)
 
     def all(self) -> Events | None:
         """Everything that is held, in the order of time, or None."""

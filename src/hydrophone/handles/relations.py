@@ -78,34 +78,51 @@ class Relations(Query):
         return left._then(BandJoin, right, **band, limit=size_in_bytes(limit), overflow=overflow)
 
     def asof_join(
-        self, other: Stream, *, on: On = None, direction: str = "backward", tolerance: Duration | None = None
+        self,
+        other: Stream,
+        *,
+        on: On = None,
+        direction: str = "backward",
+        tolerance: Duration | None = None,
+        limit: int | str | None = None,
+        overflow: str = "spill",
     ) -> Stream:
         """Every event with the one of another stream that starts nearest: before, after, or on the line between both.
 
         `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance, of
-        ``"interpolated"`` that from one neighbour to the other.
+        ``"interpolated"`` that from one neighbour to the other. `limit` and `overflow` as in `join`.
         """
         left, right = _keyed(self, other, on, AsofJoin.name())
-        return left._then(AsofJoin, right, direction=direction, tolerance=_optional(tolerance))
+        near = {"direction": direction, "tolerance": _optional(tolerance)}
+        return left._then(AsofJoin, right, **near, limit=size_in_bytes(limit), overflow=overflow)
 
-    def semi_join(self, other: Stream, *, on: On = None) -> Stream:
-        """Events that overlap at least one event of the other stream, whole and once."""
+    def semi_join(
+        self, other: Stream, *, on: On = None, limit: int | str | None = None, overflow: str = "spill"
+    ) -> Stream:
+        """Events that overlap at least one event of the other stream, whole and once. `limit` and `overflow` as in `join`."""
         left, right = _keyed(self, other, on, SemiJoin.name())
-        return left._then(SemiJoin, right)
+        return left._then(SemiJoin, right, limit=size_in_bytes(limit), overflow=overflow)
 
-    def anti_join(self, other: Stream, *, on: On = None) -> Stream:
-        """Events that overlap no event of the other stream, whole."""
+    def anti_join(
+        self, other: Stream, *, on: On = None, limit: int | str | None = None, overflow: str = "spill"
+    ) -> Stream:
+        """Events that overlap no event of the other stream, whole. `limit` and `overflow` as in `join`."""
         left, right = _keyed(self, other, on, AntiJoin.name())
-        return left._then(AntiJoin, right)
+        return left._then(AntiJoin, right, limit=size_in_bytes(limit), overflow=overflow)
 
-    def without(self, other: Stream, *, on: On = None) -> Stream:
-        """The parts of lifetimes in which no event of the other stream is alive."""
+    def without(
+        self, other: Stream, *, on: On = None, limit: int | str | None = None, overflow: str = "spill"
+    ) -> Stream:
+        """The parts of lifetimes in which no event of the other stream is alive. `limit` and `overflow` as in `join`."""
         left, right = _keyed(self, other, on, Without.name())
-        return left._then(Without, right)
+        return left._then(Without, right, limit=size_in_bytes(limit), overflow=overflow)
 
-    def difference(self, other: Stream) -> Stream:
-        """The parts of lifetimes in which no event of the other stream with the same key and equal columns is alive."""
-        return self._then(Difference, other)
+    def difference(self, other: Stream, *, limit: int | str | None = None, overflow: str = "spill") -> Stream:
+        """The parts of lifetimes in which no event of the other stream with the same key and equal columns is alive.
+
+        `limit` and `overflow` as in `join`.
+        """
+        return self._then(Difference, other, limit=size_in_bytes(limit), overflow=overflow)
 
     def pairs(self, *, within: Duration | None = None) -> Stream:
         """Every event of a key with the one before it, whose columns get ``_before``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.batch import Batch, Events, Ints
-from hydrophone.columns import take_all
+from hydrophone.columns import room, side_by_side, stretches, take_all
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.kernel import Kernel, Marks
-from hydrophone.marks import Mark, by_slot, held_back, least, of
+from hydrophone.marks import Mark, by_slot, of
+from hydrophone.ops.area_run import by_time
 from hydrophone.ops.joins import free_name
+from hydrophone.ops.memory import Limited
 from hydrophone.ops.place import in_order, untie
 from hydrophone.ops.sets import same_key
-from hydrophone.ops.sweep_area import SweepArea, by_time, without
-from hydrophone.plan.node import Node
+from hydrophone.ops.sweep_area import SweepArea, without
 from hydrophone.plan.reach import EVER, Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import search
@@ -31,7 +32,7 @@ DIRECTIONS = ("backward", "forward", "nearest", "interpolated")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AsofJoin(Node):
+class AsofJoin(Limited):
     """Every left event once, with the right event of its key that starts nearest; nulls where there is none.
 
     ``backward`` takes the last right event that starts at the same time or before, ``forward`` the first that starts at the same
@@ -49,10 +50,11 @@ class AsofJoin(Node):
 
     def describe(self) -> str:
         """With the form of the state."""
-        return f"{super().describe()}; state: left list area, right sorted area"
+        return f"{super().describe()}; state: list areas{self.memory.describe()}"
 
     def check(self) -> None:
         """A word that is known, and an end to waiting."""
+        super().check()
         if self.direction not in DIRECTIONS:
             raise ParameterError(
                 f"asof_join: direction must be one of {', '.join(DIRECTIONS)}, got {self.direction!r}",
@@ -93,7 +95,7 @@ class AsofJoin(Node):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Match."""
-        return AsofJoinKernel(self.direction, self.tolerance, self.type)
+        return AsofJoinKernel(self)
 
 
 class AsofJoinKernel(Kernel):
@@ -101,11 +103,12 @@ class AsofJoinKernel(Kernel):
 
     keyed = True
 
-    def __init__(self, direction: str, tolerance: int | None, out: StreamType) -> None:
-        self.direction, self.out = direction, out
-        self.tolerance = EVER if tolerance is None else tolerance
-        self.left = SweepArea("list")
-        self.right = SweepArea("list")
+    def __init__(self, node: AsofJoin) -> None:
+        self.direction, self.out = node.direction, node.type
+        self.tolerance = EVER if node.tolerance is None else node.tolerance
+        self.ahead = 0 if self.direction == "backward" else self.tolerance
+        self.left = SweepArea("list", node.memory, starts=True, name="asof_join, left")
+        self.right = SweepArea("list", node.memory, starts=True, name="asof_join, right")
         self.told = (MIN_TIME,)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -119,21 +122,17 @@ class AsofJoinKernel(Kernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the left events whose match is known."""
-        held, right = self.left.all(), self.right.all()
-        out: list[Batch] = []
-        if held is not None:
-            ahead = 0 if self.direction == "backward" else self.tolerance
-            known = add_time(held.start, ahead) if ahead else held.start
-            other = of(marks[1], held.slot)
-            ready = (known < other) | np.equal(other, MAX_TIME)
-            if ready.any():
-                out.append(self._joined(self.left.take(ready), right))
-        waiting = self.left.all()
-        first = marks[0] if waiting is None else held_back(marks[0], waiting.slot, waiting.start, ended=marks[1])
+        known = self.left.take(add_time(marks[1], -self.ahead) if self.ahead else marks[1])
+        first = self.left.held_back(marks[0], ended=marks[1])
         self.told = (self._before(first),)
-        if right is not None:
-            self._forget(right, waiting, marks[0])
-        return out, first
+        return self._answers(known, marks[0]), first
+
+    def _answers(self, known: Iterable[Events], mark: Mark) -> Iterator[Events]:
+        for left in known:
+            until = add_time(left.start, self.ahead) if self.ahead else left.start
+            yield self._joined(left, self.right.meet(left.slot, np.broadcast_to(MIN_TIME, len(left)), until))
+        if not self.right.empty:
+            self._forget(mark)
 
     def _before(self, time: Any) -> Any:
         """The earliest instant that matters to left events from a time on."""
@@ -176,18 +175,21 @@ class AsofJoinKernel(Kernel):
             out.append(pa.array(line, mask=~(both & valid[low] & valid[high])))
         return out
 
-    def _forget(self, right: Events, waiting: Events | None, mark: Mark) -> None:
+    def _forget(self, mark: Mark) -> None:
         """Drop right events that no left event can need: too long ago, or not the last before all that may ask."""
-        lowest = by_slot(mark, len(self.keys))
-        if waiting is not None:
-            np.minimum.at(lowest, waiting.slot, waiting.start)
-        if least(mark) == MAX_TIME and waiting is None:
-            self.right.expire(lambda events: np.ones(len(events), np.bool_))
-            return
-        oldest = self._before(lowest)
-        right = _untied_in_time(right, len(self.keys)) if in_time(right.start) else in_order(right)
-        self.right.replace(right, np.zeros(0, np.int64))
-        self.right.expire(lambda events: _useless(events.slot, events.start, lowest, oldest))
+        lowest = by_slot(self.left.behind(mark), len(self.keys))
+        start, count = self.right.latest(lowest)
+        tied = np.flatnonzero((count > 1) & (start < lowest) & (lowest < MAX_TIME))
+        start[lowest == MAX_TIME] = MAX_TIME
+        needed = np.maximum(start, self._before(lowest))
+        winners = None
+        if len(tied) and (rows := self.right.meet(tied, start[tied], start[tied])) is not None:
+            rows = in_order(rows)
+            winners = rows.select(np.append(np.diff(rows.slot) != 0, True) & (rows.start >= needed[rows.slot]))
+            needed[tied] = np.maximum(needed[tied], start[tied] + 1)
+        self.right.expire(np.append(needed, MIN_TIME))
+        if winners is not None:
+            self.right.insert(winners)
 
 
 # --- neighbours in time -------------------------------------------------------------------------------------------------
@@ -205,11 +207,10 @@ def neighbours(
     near = np.uint64(tolerance)
     if in_time(left.start):
         right = _untied_in_time(right, slots)
-        sides = (left.slot, left.start, right.slot, right.start)
         if direction != "forward":
-            back = _last_until(*sides, slots, near)
+            back = _walked(_last_until, left, right, slots, near)
         if direction != "backward":
-            ahead = _first_from(*sides, slots, near)
+            ahead = _walked(_first_from, left, right, slots, near)
         return left, right, back, ahead
     left, right = by_time(left), in_order(right)
     if direction != "forward":
@@ -219,6 +220,17 @@ def neighbours(
         ahead = search(right.slot, right.start, left.slot, left.start, "left")
         _check(left.slot, left.start, right.slot, right.start, ahead, near)
     return left, right, back, ahead
+
+
+def _walked(walk: Callable[..., None], left: Events, right: Events, slots: int, near: np.uint64) -> Ints:
+    """What a pass over both sides finds, for stretches of the left side each by itself."""
+    found = room(len(left), np.int64)
+
+    def one(rows: slice) -> None:
+        walk(left.slot[rows], left.start[rows], right.slot, right.start, slots, near, found[rows])
+
+    side_by_side(one, stretches(len(left)), many=True)
+    return found
 
 
 def in_time(start: Ints) -> bool:
@@ -255,9 +267,8 @@ def _near(low, high, tolerance):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _last_until(slot, start, right_slot, right_start, slots, tolerance):  # type: ignore[no-untyped-def]
+def _last_until(slot, start, right_slot, right_start, slots, tolerance, found):  # type: ignore[no-untyped-def]
     last = np.full(slots, -1, np.int64)
-    found = np.empty(len(slot), np.int64)
     j = 0
     for i in range(len(slot)):
         while j < len(right_slot) and right_start[j] <= start[i]:
@@ -265,13 +276,11 @@ def _last_until(slot, start, right_slot, right_start, slots, tolerance):  # type
             j += 1
         row = last[slot[i]]
         found[i] = row if row >= 0 and _near(right_start[row], start[i], tolerance) else -1
-    return found
 
 
 @numba.njit(cache=True, nogil=True)
-def _first_from(slot, start, right_slot, right_start, slots, tolerance):  # type: ignore[no-untyped-def]
+def _first_from(slot, start, right_slot, right_start, slots, tolerance, found):  # type: ignore[no-untyped-def]
     first = np.full(slots, -1, np.int64)
-    found = np.empty(len(slot), np.int64)
     j = len(right_slot) - 1
     for i in range(len(slot) - 1, -1, -1):
         while j >= 0 and right_start[j] >= start[i]:
@@ -279,7 +288,6 @@ def _first_from(slot, start, right_slot, right_start, slots, tolerance):  # type
             j -= 1
         row = first[slot[i]]
         found[i] = row if row >= 0 and _near(start[i], right_start[row], tolerance) else -1
-    return found
 
 
 @numba.njit(cache=True, nogil=True)
@@ -306,16 +314,3 @@ def _ties(slot, start, slots):  # type: ignore[no-untyped-def]
             tied[before] = tied[i] = True
         last[slot[i]] = i
     return tied
-
-
-@numba.njit(cache=True, nogil=True)
-def _useless(slot, start, lowest, oldest):  # type: ignore[no-untyped-def]
-    """Rows before `oldest`, and those before `lowest` that a later row of their key replaces; rows of a key come in order."""
-    replaced = np.zeros(len(lowest), np.bool_)
-    gone = np.zeros(len(slot), np.bool_)
-    for i in range(len(slot) - 1, -1, -1):
-        s = slot[i]
-        low = lowest[s]
-        gone[i] = low == MAX_TIME or start[i] < oldest[s] or (replaced[s] and start[i] < low)
-        replaced[s] |= start[i] <= low
-    return gone

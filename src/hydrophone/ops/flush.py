@@ -11,12 +11,11 @@ from typing import Any
 
 import numba
 import numpy as np
-import pyarrow as pa
 
 from hydrophone.batch import Batch, Events, Ints, Mask
 from hydrophone.errors import ParameterError, located
 from hydrophone.marks import Mark, held_back, of
-from hydrophone.state import Kept
+from hydrophone.state import Parts
 from hydrophone.time import MAX_TIME, add_time, multiples
 
 
@@ -83,7 +82,7 @@ def longest_wait(flush: Flush | None, every: int) -> int:
     return wait
 
 
-class Pending(Kept[Events]):
+class Pending(Parts[Events]):
     """Results that wait, and which of them leave when.
 
     A row has a number, in the order in which rows came, and is found by its slot through a chain of numbers. Rows that have left
@@ -217,7 +216,7 @@ class Pending(Kept[Events]):
 
     def _renew(self, parts: list[Events]) -> None:
         dirty, self._fresh = self._dirty, False
-        self._dirty = set()  # nothing changes
+        self._dirty = None  # nothing changes
         self._clear()
         for part in parts:
             self._add(part)
@@ -260,9 +259,8 @@ class Pending(Kept[Events]):
         """Bytes of memory, of rows that have left too as long as they take some."""
         return super().nbytes + self._newest.nbytes + self._before.nbytes + self._waits.nbytes
 
-    def load(self, table: pa.Table) -> None:
-        """Put a block back."""
-        self._parts.append(Events.from_table(table))
+    def _put_back(self, rows: Events) -> None:
+        self._parts.append(rows)
         self._fresh = True
 
 

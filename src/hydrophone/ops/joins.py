@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Mask
+from hydrophone.batch import Batch, Events
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Joint, Kernel, Marks
 from hydrophone.marks import Mark, lowest, of
-from hydrophone.ops.memory import Memory
+from hydrophone.ops.area_run import by_time
+from hydrophone.ops.memory import Limited, Memory
 from hydrophone.ops.sets import same_key
-from hydrophone.ops.sweep_area import SweepArea, by_time, without
-from hydrophone.plan.node import Node
+from hydrophone.ops.sweep_area import SweepArea, without
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.time import MAX_TIME, MIN_TIME, add_time
@@ -26,7 +25,7 @@ BY = ("left", "right", "both", "min", "max")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BandJoin(Node):
+class BandJoin(Limited):
     """Pairs of events of one key where the right one starts between `before` before and `after` after the left one, both ends included.
 
     A pair has the lifetime of its left event, or with `by` that of its right one, or is a point at the earlier (``min``) or
@@ -40,13 +39,6 @@ class BandJoin(Node):
     before: int
     after: int
     by: str = "left"
-    limit: int | None = None
-    overflow: str = "spill"
-
-    @property
-    def memory(self) -> Memory:
-        """What each side may keep."""
-        return Memory(self.limit, self.overflow)
 
     @property
     def leads(self) -> bool:
@@ -64,7 +56,7 @@ class BandJoin(Node):
 
     def check(self) -> None:
         """A band that is not empty, and a time that is known."""
-        self.memory.check("band_join")
+        super().check()
         if self.by not in BY:
             raise ParameterError(
                 f"band_join: by must be one of {', '.join(BY)}, got {self.by!r}", hint="whose time a pair has"
@@ -139,13 +131,14 @@ class BandJoinKernel(Kernel):
         batch = by_time(batch)  # once for both areas
         if (found := other.query(batch, add_time(batch.start, low), add_time(batch.start, high))) is not None:
             yield self._pairs(*reversed(found)) if port else self._pairs(*found)
-        mine.insert(without(batch, self._passed(port, batch)))
+        # Not what nothing can answer any more, by where the other side's band ends; after a restore that is not known at first.
+        mine.insert(without(batch, batch.start < of(self.told[port], batch.slot)))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Forget events whose band the other side has passed."""
         self.told = add_time(marks[1], -self.after), add_time(marks[0], -self.before)
-        self.left.expire(partial(self._passed, 0))
-        self.right.expire(partial(self._passed, 1))
+        self.left.expire(self.told[0])
+        self.right.expire(self.told[1])
         # A pair to come has a new event on one side; the other may lie so far before it.
         left, right = add_time(marks[0], -max(self.before, 0)), add_time(marks[1], -max(self.after, 0))
         bounds = {
@@ -160,11 +153,6 @@ class BandJoinKernel(Kernel):
     def jointly(self, marks: Marks) -> Joint | None:
         """A pair to come has a new event on one side: its left one starts at the left mark or later, or its right one at the right mark."""
         return marks[0], marks[1]
-
-    def _passed(self, port: int, events: Events) -> Mask:
-        """Which events nothing can answer any more, by where the other side's band ends; after a restore it is not known at first."""
-        passed: Mask = events.start < of(self.told[port], events.slot)
-        return passed
 
     def _pairs(self, left: Events, right: Events) -> Events:
         n = left.columns.num_columns

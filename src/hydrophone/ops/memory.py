@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hydrophone.errors import ParameterError
+from hydrophone.plan.node import Node
 
 OVERFLOW = ("spill", "shed")
 
@@ -35,6 +36,23 @@ class Memory:
             return ""
         beyond = "older rows go to disk" if self.overflow == "spill" else "the oldest rows are shed"
         return f", each up to {self.limit} bytes, beyond that {beyond}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Limited(Node):
+    """An operator whose areas have a limit."""
+
+    limit: int | None = None
+    overflow: str = "spill"
+
+    @property
+    def memory(self) -> Memory:
+        """What each area may keep."""
+        return Memory(self.limit, self.overflow)
+
+    def check(self) -> None:
+        """A limit that makes sense."""
+        self.memory.check(self.name())
 
 
 def size_in_bytes(size: int | str | None) -> int | None:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Ints, Mask
+from hydrophone.batch import Batch, Events, Ints
 from hydrophone.errors import ParameterError
 from hydrophone.kernel import Kernel, Marks
 from hydrophone.marks import Mark, lowest, of
+from hydrophone.ops.area_run import by_time
 from hydrophone.ops.joins import free_name
-from hydrophone.ops.memory import Memory
+from hydrophone.ops.memory import Limited
 from hydrophone.ops.payload import codes
 from hydrophone.ops.sets import same_columns, same_key
 from hydrophone.ops.sliding import joined_starts
-from hydrophone.ops.slot_rows import SlotRows, at_end
-from hydrophone.ops.sweep_area import FORMS, SweepArea, by_time, without
-from hydrophone.plan.node import Node
+from hydrophone.ops.sweep_area import FORMS, SweepArea, without
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType
 from hydrophone.runs import ranges, search
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import MIN_TIME
 
 HOW = ("inner", "left", "full")
 
@@ -65,7 +63,7 @@ def uncovered(events: Events, cover: Events) -> tuple[Ints, Ints, Ints]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Join(Node):
+class Join(Limited):
     """Pairs of events of one key whose lifetimes overlap, alive while both are.
 
     With ``how="left"`` also the parts of left lifetimes in which no right event is alive, with nulls on the right; with
@@ -75,13 +73,6 @@ class Join(Node):
 
     how: str = "inner"
     area: str | tuple[str, str] = "auto"
-    limit: int | None = None
-    overflow: str = "spill"
-
-    @property
-    def memory(self) -> Memory:
-        """What each side may keep."""
-        return Memory(self.limit, self.overflow)
 
     def areas(self, left: StreamType) -> tuple[str, str]:
         """The forms of the state of both sides: by the key where there is one, by time where all events have the same."""
@@ -98,12 +89,7 @@ class Join(Node):
 
     def check(self) -> None:
         """Words that are known."""
-        self.memory.check("join")
-        if self.limit is not None and self.how != "inner":
-            raise ParameterError(
-                f"join: how={self.how!r} cannot have a limit: it must wait for the end of lifetimes",
-                hint='how="inner", or chop the lifetimes first',
-            )
+        super().check()
         named = self.area if isinstance(self.area, tuple) else (self.area,)
         if self.area != "auto" and (len(named) not in (1, 2) or not set(named) <= set(FORMS)):
             raise ParameterError(
@@ -152,7 +138,8 @@ class JoinKernel(Kernel):
         forms, adaptive = node.areas(left), node.area == "auto"
         self.left = SweepArea(forms[0], node.memory, adaptive=adaptive, name="join, left")
         self.right = SweepArea(forms[1], node.memory, adaptive=adaptive, name="join, right")
-        self.left_open, self.right_open = SlotRows(at_end), SlotRows(at_end)
+        self.left_open = SweepArea("list", node.memory, name="join, left that waits")
+        self.right_open = SweepArea("list", node.memory, name="join, right that waits")
         self.told = (MIN_TIME, MIN_TIME)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
@@ -162,7 +149,7 @@ class JoinKernel(Kernel):
         if (found := other.query(batch, batch.start, batch.stop - 1)) is not None:
             yield self._pairs(*reversed(found)) if port else self._pairs(*found)
         if self.how == "full" or (self.how == "left" and port == 0):
-            (self.right_open if port else self.left_open).put(batch, due=batch.stop)
+            (self.right_open if port else self.left_open).insert(batch)
         # What waits on the other side asks for this one too, however far progress is.
         asked = self.how == "full" or (self.how == "left" and port == 1)
         mine.insert(batch if asked else without(batch, batch.stop <= of(self.told[1 - port], batch.slot)))
@@ -175,19 +162,18 @@ class JoinKernel(Kernel):
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Give what was not met, and forget what the other side has passed."""
         self.told = marks
-        out = [
-            *self._rest(0, self.left_open, self.right, marks[1]),
-            *self._rest(1, self.right_open, self.left, marks[0]),
-        ]
-        self.left.expire(partial(over, mark=marks[1], waiting=self.right_open))
-        self.right.expire(partial(over, mark=marks[0], waiting=self.left_open))
-        return out, self.right_open.held_back(self.left_open.held_back(lowest(marks)))
+        ended = self.left_open.take(marks[1]), self.right_open.take(marks[0])
+        return self._rest(ended, marks), self.right_open.held_back(self.left_open.held_back(lowest(marks)))
 
-    def _rest(self, port: int, open_: SlotRows, other: SweepArea, mark: Mark) -> Iterable[Events]:
-        """The parts of one side's lifetimes that ended before the other's mark and met nothing."""
-        events = take_ended(open_, mark)
-        if events is None:
-            return
+    def _rest(self, ended: Sequence[Iterable[Events]], marks: Marks) -> Iterator[Events]:
+        for port, other in enumerate((self.right, self.left)):
+            for events in ended[port]:
+                yield self._alone(port, events, other)
+        self.left.expire(self.right_open.behind(marks[1]))
+        self.right.expire(self.left_open.behind(marks[0]))
+
+    def _alone(self, port: int, events: Events, other: SweepArea) -> Events:
+        """The parts of one side's lifetimes that met nothing of the other."""
         found = other.query(events, events.start, events.stop - 1)
         row, start, stop = uncovered(events, covers(events.select(row_none()) if found is None else found[1]))
         alone = events.select(row)
@@ -196,7 +182,7 @@ class JoinKernel(Kernel):
         kinds = self.out.columns.types
         blank = [pa.nulls(len(row), t) for t in (kinds[:at] if port else kinds[at:])]
         columns = pa.table([*blank, *own] if port else [*own, *blank], schema=self.out.columns)
-        yield Events(alone.slot, start, stop if self.out.end else None, columns)
+        return Events(alone.slot, start, stop if self.out.end else None, columns)
 
 
 def row_none() -> Ints:
@@ -204,29 +190,16 @@ def row_none() -> Ints:
     return np.zeros(0, np.int64)
 
 
-def take_ended(waiting: SlotRows, mark: Mark) -> Events | None:
-    """Take the events that wait and have ended by a mark, or None."""
-    held = waiting.take_due(mark)
-    if held is None:
-        return None
-    done = held.stop <= of(mark, held.slot)
-    rest = held.select(~done)
-    waiting.put(rest, due=rest.stop)
-    return held.select(done) if done.any() else None
-
-
-def over(events: Events, mark: Mark, waiting: SlotRows) -> Mask:
-    """Which events ended before all that may still ask for them: new ones, and those that wait."""
-    asked = of(mark, events.slot)
-    return np.less_equal(events.stop, asked if waiting.empty else np.minimum(asked, waiting.since(events.slot)))
-
-
 # --- what is met, and what is not ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Met(Node):
+class Met(Limited):
     """Common to operators that keep left events, or parts of them, by what is alive on the right. They wait for the end of lifetimes."""
+
+    def describe(self) -> str:
+        """With the form of the state."""
+        return f"state: list areas{self.memory.describe()}"
 
     def output_type(self, left: StreamType, right: StreamType) -> StreamType:
         """As the left."""
@@ -246,7 +219,7 @@ class SemiJoin(Met):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Keep those that met."""
-        return MetKernel("met", False)
+        return MetKernel(self, "met")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,7 +228,7 @@ class AntiJoin(Met):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Keep those that met nothing."""
-        return MetKernel("not met", False)
+        return MetKernel(self, "not met")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -264,7 +237,7 @@ class Without(Met):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Cut out."""
-        return MetKernel("parts", False)
+        return MetKernel(self, "parts")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -281,7 +254,7 @@ class Difference(Met):
 
     def kernel(self, left: StreamType, right: StreamType) -> Kernel:
         """Cut out what is equal."""
-        return MetKernel("parts", True)
+        return MetKernel(self, "parts", equal=True)
 
 
 class MetKernel(Kernel):
@@ -289,35 +262,32 @@ class MetKernel(Kernel):
 
     keyed = True
 
-    def __init__(self, keep: str, equal: bool) -> None:
+    def __init__(self, node: Met, keep: str, *, equal: bool = False) -> None:
         self.keep, self.equal = keep, equal
-        self.left, self.right = SlotRows(at_end), SlotRows(at_end)
+        self.left = SweepArea("list", node.memory, name=f"{node.name()}, left")
+        self.right = SweepArea("list", node.memory, name=f"{node.name()}, right")
+        self.told = (MIN_TIME,)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
-        """Hold; of right events only what is compared."""
+        """Hold; of right events only what is compared, and none that nobody can ask for."""
         assert isinstance(batch, Events)
         if port:
             columns = batch.columns if self.equal else batch.columns.select([])
             batch = replace(batch, end=batch.stop, columns=columns)
-        (self.right if port else self.left).put(batch, due=batch.stop)
+            if self.left.empty:
+                batch = without(batch, batch.stop <= of(self.told[0], batch.slot))
+        (self.right if port else self.left).insert(batch)
         return ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the lifetimes that the right mark has passed; the others hold the output mark."""
-        out: list[Batch] = []
-        events = take_ended(self.left, marks[1])
-        if events is not None:
-            right = self.right.take_of(events.slot)
-            out.append(self._answer(events, right))
-            self._keep(right, marks[0])
-        self._keep(self.right.take_due(marks[0]), marks[0])
-        return out, self.left.held_back(lowest(marks))
+        self.told = (marks[0],)
+        return self._answers(self.left.take(marks[1]), marks[0]), self.left.held_back(lowest(marks))
 
-    def _keep(self, right: Events | None, mark: Mark) -> None:
-        """Put right events back that may be asked for; those that wait for left ones only are looked at when these have ended."""
-        if right is not None:
-            rest = without(right, over(right, mark, self.left))
-            self.right.put(rest, due=np.where(rest.stop <= of(mark, rest.slot), MAX_TIME, rest.stop))
+    def _answers(self, ended: Iterable[Events], mark: Mark) -> Iterator[Events]:
+        for events in ended:
+            yield self._answer(events, self.right.meet(events.slot, events.start, events.stop - 1))
+        self.right.expire(self.left.behind(mark))
 
     def _answer(self, events: Events, right: Events | None) -> Events:
         asked = events

@@ -7,15 +7,14 @@ from typing import Any
 
 import numba
 import numpy as np
-import pyarrow as pa
 
 from hydrophone.batch import Events, Ints, Mask
 from hydrophone.marks import Mark, by_slot, held_back
-from hydrophone.state import Kept
+from hydrophone.state import Parts
 from hydrophone.time import MAX_TIME, MIN_TIME
 
 
-class SlotRows(Kept[Events]):
+class SlotRows(Parts[Events]):
     """Rows of keys that are taken and put back together, while those of all other keys stay where they lie.
 
     Rows that are put back are *due* at a mark, from which on they should be looked at again; those that are added are due at once. Rows
@@ -134,11 +133,8 @@ class SlotRows(Kept[Events]):
         """Bytes of memory, of rows that were taken too as long as they take some."""
         return super().nbytes + self._due.nbytes + self._since.nbytes + sum(w.nbytes for w in self._waits)
 
-    def load(self, table: pa.Table) -> None:
-        """Put a block back."""
-        dirty, rows = set(self._dirty), Events.from_table(table)
+    def _put_back(self, rows: Events) -> None:
         self.put(rows, np.full(len(rows), MIN_TIME) if self._due_of is None else self._due_of(rows))
-        self._dirty = dirty
 
 
 def at_end(rows: Events) -> Ints:
