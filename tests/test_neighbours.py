@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hydrophone as hp
 from hydrophone.batch import Events
 from hydrophone.ops.asof import in_time, neighbours
 from hydrophone.plan.reach import EVER
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME
 
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(-4, 9) | st.sampled_from([MIN_TIME + 1, MAX_TIME - 1])))
 
@@ -35,6 +36,13 @@ def test_neighbours(direction: str, left: list, right: list, tolerance: int) -> 
             assert (wanted is None) == (row < 0)
             if wanted is not None:
                 assert (int(b.start[row]), b.columns["n"][row].as_py()) == wanted
+
+
+def test_no_line_is_drawn_between_neighbours_further_apart_than_any_number() -> None:
+    left = hp.from_arrow(pa.table({"t": [0]}), time="t")
+    right = hp.from_arrow(pa.table({"t": [FIRST_DATE, LAST_DATE - 1], "v": [0.0, 1.0]}), time="t")
+    found = left.asof_join(right, direction="interpolated", tolerance=MAX_TIME - 1).to_arrow()
+    assert found["v"].to_pylist() == [None]
 
 
 def test_in_time() -> None:

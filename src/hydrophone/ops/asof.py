@@ -162,8 +162,8 @@ class AsofJoinKernel(Kernel):
         low, high = np.where(both, back, 0), np.where(both, ahead, 0)
         exact = both & (right.start[low] == left.start)
         high = np.where(exact, low, high)
-        gap = right.start[high] - right.start[low]
-        both = both & (gap <= self.tolerance)
+        gap = right.start[high].view(np.uint64) - right.start[low].view(np.uint64)  # exact, however far apart
+        both = both & (gap <= np.uint64(self.tolerance))
         share = (left.start - right.start[low]) / np.maximum(gap, 1)
         out = []
         for column in right.columns.columns:
