@@ -277,6 +277,15 @@ def test_a_disk_that_is_full_leaves_no_file(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
+def test_rows_that_came_in_pieces_lie_in_the_file_too() -> None:
+    pieces = pa.concat_tables([pa.table({"v": np.arange(5_000) + n}) for n in range(4)])
+    time, before = np.arange(20_000), pa.total_allocated_bytes()
+    area = SweepArea("sorted", Memory(limit=1))
+    area.insert(Events(np.zeros(20_000, np.int64), time, time + 5, pieces))
+    assert pa.total_allocated_bytes() - before < 20_000
+    assert held(area) == 20_000
+
+
 def test_columns_may_have_any_name() -> None:
     left = pa.table({"k": [1, 1], "t": [0, 5], "__x": [1.0, 2.0]})
     a, b = (hp.from_arrow(t, key="k", time="t") for t in (left, left.rename_columns(["k", "t", "__y"])))

@@ -243,7 +243,7 @@ def filed(rows: Events) -> Events:
     """The rows in a file, mapped into memory; it has no name any more, so that it goes with its last reader."""
     handle, name = tempfile.mkstemp(suffix=".arrow", prefix="hydrophone-")
     os.close(handle)
-    table = rows.to_table()
+    table = rows.to_table().combine_chunks()  # columns that are read in pieces would have to be put together in memory
     try:
         with pa.OSFile(name, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
