@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hydrophone as hp
-from hydrophone.batch import Events, Progress
+from hydrophone.batch import BLOCK, Events, Progress
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import ParameterError
 from hydrophone.ops.memory import Memory, size_in_bytes
@@ -284,6 +284,19 @@ def test_rows_that_came_in_pieces_lie_in_the_file_too() -> None:
     area.insert(Events(np.zeros(20_000, np.int64), time, time + 5, pieces))
     assert pa.total_allocated_bytes() - before < 20_000
     assert held(area) == 20_000
+
+
+def test_what_is_shed_in_a_restart_does_not_come_back_in_the_next() -> None:
+    before, after = (SweepArea("hash", Memory(limit, "shed")) for limit in (4_000, 1_000))
+    for block in range(4):
+        before.insert(events([(block * BLOCK, t + block, 90) for t in range(12)]))
+    store = {block: table for block, table in before.blocks(changed=True) if table is not None}
+    for table in store.values():
+        after.load(table)
+    assert 0 < after.shed < 48
+    changes = dict(after.blocks(changed=True))
+    store = {block: table for block, table in (store | changes).items() if table is not None}
+    assert sum(map(len, store.values())) == held(after) == 48 - after.shed
 
 
 def test_columns_may_have_any_name() -> None:

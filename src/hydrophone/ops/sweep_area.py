@@ -161,6 +161,12 @@ class SweepArea(Kept[Events]):
         """Every part, and which of its rows have not expired; None says all."""
         return ((run.rows, run.alive) for run in self._runs)
 
+    def load(self, table: pa.Table) -> None:
+        """Put a block back. It has not changed, but rows of any block may be shed for it."""
+        if self._dirty is None:
+            self._dirty = set()
+        self._put_back(Events.from_table(table))
+
     # --- runs -----------------------------------------------------------------------------------------------------------
 
     def _put_back(self, rows: Events) -> None:
