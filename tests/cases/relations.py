@@ -241,7 +241,7 @@ def _lost() -> Case:
     )
 
 
-def band_by(name: str, left: Source, right: Source, before: int, after: int, by: str) -> Case:
+def band_by(name: str, left: Source, right: Source, before: int, after: int, by: str, **options: Any) -> Case:
     """Pairs with the time of either side, or of both."""
     end = {"left": left.end, "both": left.end, "right": right.end}.get(by)
 
@@ -263,7 +263,7 @@ def band_by(name: str, left: Source, right: Source, before: int, after: int, by:
         name,
         BandJoin,
         {"a": left, "b": right},
-        lambda s: s["a"].select("v").band_join(s["b"].select("v"), before=before, after=after, by=by),
+        lambda s: s["a"].select("v").band_join(s["b"].select("v"), before=before, after=after, by=by, **options),
         expected,
     )
 

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from tests.cases import ordered
 from tests.cases.relations import MORE, OTHERS, POINTS, TOUCHING, A, B, band_by, few, join, met
-from tests.cases.table import Case, Source
 
 from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
-
-
-def band(name: str, left: Source, right: Source) -> Case:
-    case = band_by(name, left, right, 20, 5, "left")
-    return Case(
-        name,
-        case.node,
-        case.inputs,
-        lambda s: s["a"].select("v").band_join(s["b"].select("v"), before=20, after=5, limit=200),
-        case.expected,
-    )
-
 
 CASES = [
     join("join-list", A, B, area="list"),
@@ -29,7 +16,7 @@ CASES = [
     join("join-list-spills", POINTS, B, area="list", limit="0.2kB"),
     join("join-left-spills", A, B, "left", limit=200),
     join("join-full-spills", TOUCHING, MORE, "full", limit=200),
-    band("band-join-spills", POINTS, OTHERS),
+    band_by("band-join-spills", POINTS, OTHERS, 20, 5, "left", limit=200),
     met("semi-join-spills", SemiJoin, TOUCHING, MORE, lambda a, b: a.semi_join(b, limit=200)),
     met("anti-join-spills", AntiJoin, POINTS, B, lambda a, b: a.anti_join(b, limit=200)),
     met("without-spills", Without, A, few(238), lambda a, b: a.without(b, limit=100)),

@@ -83,6 +83,12 @@ def a_join(draw: st.DrawFn) -> Case:
     return relations.join("join", draw(events()), draw(events()), how, limit=draw(limits()))
 
 
+def a_band(draw: st.DrawFn) -> Case:
+    before = draw(small(-4, 8))
+    after, by = draw(small(max(-4, -before), 8)), draw(st.sampled_from(["left", "right", "both", "min", "max"]))
+    return relations.band_by("band", draw(events()), draw(events()), before, after, by, limit=draw(limits()))
+
+
 def a_meeting(draw: st.DrawFn) -> Case:
     limit = draw(limits())
     node, query = draw(
@@ -138,6 +144,7 @@ MAKERS: list[Callable[[Any], Case]] = [
     a_stitch,
     a_distinct,
     a_join,
+    a_band,
     a_meeting,
     an_asof,
     an_interpolated,
