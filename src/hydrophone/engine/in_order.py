@@ -81,6 +81,7 @@ class SortedRuns(Parts[Events]):
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> def run(*start):
     ...     return Events(np.zeros(len(start), np.int64), np.array(start), None, pa.table({"v": start}))
     >>> runs = SortedRuns()

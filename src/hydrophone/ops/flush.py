@@ -90,6 +90,7 @@ class Pending(Parts[Events]):
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> def results(slot, start):
     ...     return Events(np.array(slot), np.array(start), np.array(start) + 10, pa.table({"n": slot}))
     >>> pending = Pending(wait=20, every=2)

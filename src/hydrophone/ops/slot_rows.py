@@ -27,6 +27,7 @@ class SlotRows(Parts[Events]):
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> rows = SlotRows()
     >>> rows.add(Events(np.array([0, 1, 0]), np.array([3, 4, 5]), None, pa.table({"v": [1, 2, 3]})))
     >>> taken = rows.take_due(5)
