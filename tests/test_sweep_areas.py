@@ -17,6 +17,7 @@ import hydrophone as hp
 from hydrophone.batch import BLOCK, Events, Progress
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import ParameterError
+from hydrophone.ops import area_run
 from hydrophone.ops.memory import Memory, size_in_bytes
 from hydrophone.ops.sweep_area import SweepArea
 from hydrophone.plan.lower import lower
@@ -89,13 +90,21 @@ def test_any_form_finds_what_is_there(form: str, memory: Memory, batches: Any, a
 
 
 @given(st.lists(rows, max_size=6), rows, st.lists(st.integers(-9, 9), min_size=1, max_size=4))
+@pytest.mark.parametrize("spare", [1 / 32, 0.9], ids=["", "expired-stay"])
 @pytest.mark.parametrize("starts", [False, True])
 @MEMORY
 @FORM
 def test_any_form_gives_what_waits_once(
-    form: str, memory: Memory, starts: bool, batches: Any, asked: Any, marks: list[int]
+    form: str, memory: Memory, starts: bool, spare: float, batches: Any, asked: Any, marks: list[int]
 ) -> None:
     """Rows are taken when a mark has passed them, by key too, and each once, whatever comes in between."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(area_run, "_SPARE", spare)
+        patch.setattr(area_run, "_GONE", max(spare, area_run._GONE))
+        _waits_once(form, memory, starts, batches, asked, marks)
+
+
+def _waits_once(form: str, memory: Memory, starts: bool, batches: Any, asked: Any, marks: list[int]) -> None:
     area, held = filled(form, memory, batches, starts=starts)
     starts = starts or form == "band"
     for number, mark in enumerate(marks):

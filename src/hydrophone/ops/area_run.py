@@ -141,7 +141,7 @@ class Run:
     def merged(self, other: Run) -> Run:
         """What is left of this run and a later one, as one."""
         if self.form in ("band", "sorted"):
-            return self._like(_merged(self._in_order(), other._in_order()), ordered=True)
+            return self._like(_merged(*(r.rest if r.ordered else by_time(r.rest) for r in (self, other))), ordered=True)
         return self._like(Events.concat([self.rest, other.rest]))
 
     def _like(self, rows: Events, *, ordered: bool = False, filed: bool = False) -> Run:
