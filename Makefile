@@ -3,6 +3,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Hundreds of processes import the package: its byte code is kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install test soak lint format demo bench clean
@@ -13,11 +16,12 @@ help: ## Show this list
 install: $(STAMP) ## Make the virtual environment
 
 test: $(STAMP) ## Run the tests, without the long ones
-	$(BIN)/pytest -m 'not soak and not spark' -n 2
-	$(BIN)/pytest -m 'not soak and spark'
+	$(BIN)/pytest -m 'not soak and not spark' -n 2 --dist worksteal
+	$(BIN)/pytest -m 'not soak and spark' -n 2 --dist loadfile
 
-soak: $(STAMP) ## Run all tests: the long ones too, and many more examples of every law
+soak: $(STAMP) ## Run all tests: the long ones too, many more examples of every law, and compiled code with checked bounds
 	$(BIN)/pytest --hypothesis-profile=soak --timeout=3600
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/.numba-boundscheck $(BIN)/pytest -m 'not spark' --timeout=3600 tests/cases tests/laws
 
 lint: $(STAMP) ## Check format, lint and types
 	$(BIN)/ruff format --check .
@@ -29,7 +33,7 @@ format: $(STAMP) ## Rewrite the sources in the house format
 	$(BIN)/ruff check --fix .
 
 demo: $(STAMP) ## Run the demo
-	$(BIN)/python -m hydrophone.demo
+	$(BIN)/python -m hydrophone.apps.demo
 
 bench: $(STAMP) ## Run the benchmarks
 	$(BIN)/python -m hydrophone.bench

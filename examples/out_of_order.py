@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import hydrophone as hp
+from hydrophone.model.progress import Policy
 
 ADDRESS = {"src": "dst", "dst": "src", "sport": "dport", "dport": "sport"}
 """An answer goes back where the question came from."""
@@ -93,7 +94,7 @@ def packets(seed: int, count: int, minutes: int = 8) -> pa.Table:
     )
 
 
-def links(tables: Mapping[str, pa.Table], progress: hp.progress.Policy | None = None) -> dict[str, hp.Stream]:
+def links(tables: Mapping[str, pa.Table], progress: Policy | None = None) -> dict[str, hp.Stream]:
     """A stream for every link."""
     return {name: hp.from_arrow(table, time="ts", progress=progress) for name, table in tables.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -38,22 +39,31 @@ def zero_crossings(x: Samples, grid: Grid) -> list[tuple[Any, ...]]:
 
 
 def peaks(
-    x: Samples, grid: Grid, height: float = -np.inf, distance: int = 1, prominence: float = 0, within: int = 0
-) -> list[tuple[Any, ...]]:
-    """Every sample against its neighbours; prominences by SciPy."""
+    x: Samples, grid: Grid, height: float = -np.inf, distance: int = 1, prominence: float = 0, within: int = 0, plateau: int = 1000,
+) -> list[tuple[Any, ...]]:  # fmt: skip
+    """Every sample against its neighbours; local maxima and prominences by SciPy."""
+    maxima = {
+        first + int(edge)
+        for first, v in runs(x)
+        for edge in scipy.signal.find_peaks(np.where(np.isnan(v), np.inf, v), plateau_size=(1, plateau))[1][
+            "left_edges"
+        ]
+    }
     sides, found = max(distance, within), []
     for k, v in x.items():
         around = range(k - sides, k + sides + 1)
         if not all(i in x for i in around):
             continue
         before, after = ([x[k + s * j] for j in range(1, distance + 1)] for s in (-1, 1))
-        if not (v >= height and all(v > u for u in before) and all(v >= u for u in after)):
+        if k not in maxima or not (v >= height and all(v > u for u in before) and all(v >= u for u in after)):
             continue
         row: tuple[Any, ...] = (grid.instant(k), float(v))
         if within:
-            w = np.array([x[i] for i in around])
+            w = np.array([x[i] for i in around], float)
             w[np.isnan(w)] = np.inf  # beyond NaN a foot is not looked for
-            rise = scipy.signal.peak_prominences(w, [sides], 2 * within + 1)[0][0]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a plateau that fills the window has no prominence
+                rise = scipy.signal.peak_prominences(w, [sides], 2 * within + 1)[0][0]
             if not rise >= prominence:
                 continue
             row = (*row, float(rise))

@@ -1,7 +1,13 @@
 """Hydrophone: listen to signals in streams and lakes."""
 
-from hydrophone import plot, read, write
-from hydrophone.batch import Events, Progress, Segments, Windows
+from typing import TYPE_CHECKING, Any
+
+from hydrophone import plot
+from hydrophone.api import Signal, Stream, UniformSignal, Windowed, read
+from hydrophone.api.foreign import FUNCTIONS, NAMES
+from hydrophone.api.relations import union
+from hydrophone.api.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
+from hydrophone.connect import write
 from hydrophone.engine import late
 from hydrophone.errors import (
     DataError,
@@ -13,28 +19,25 @@ from hydrophone.errors import (
     StateVersionError,
     UnsupportedError,
 )
-from hydrophone.expr import col, lit, when
-from hydrophone.handles import Signal, Stream, UniformSignal, Windowed
-from hydrophone.handles.relations import union
-from hydrophone.ops.digital_filter import DigitalFilter
-from hydrophone.ops.fills import constant, cubic, fill_with, quadratic, zero_order
-from hydrophone.ops.flush import lazy, slow
-from hydrophone.ops.functions import function
-from hydrophone.ops.iterate import StatefulOperator
-from hydrophone.ops.picks import distinct_count, first, last, quantile, top_k
-from hydrophone.ops.sampling import hold, linear
-from hydrophone.ops.snap import estimate_period
-from hydrophone.ops.summaries import aggregate, count, mean, std, variance
-from hydrophone.ops.summaries import max_ as max
-from hydrophone.ops.summaries import min_ as min
-from hydrophone.ops.summaries import sum_ as sum
-from hydrophone.ops.window_operator import WindowOperator
-from hydrophone.progress import delayed, ordered, punctuated
-from hydrophone.sigseg import SigSeg
-from hydrophone.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
-from hydrophone.timebase import Timebase
-
-__version__ = "0.1.0"
+from hydrophone.model.batch import Events, Progress, Segments, Windows
+from hydrophone.model.progress import delayed, ordered, punctuated
+from hydrophone.model.sigseg import SigSeg
+from hydrophone.model.timebase import Timebase
+from hydrophone.ops.aggregates.flush import lazy, slow
+from hydrophone.ops.aggregates.order_statistics import distinct_count, first, last, quantile, top_k
+from hydrophone.ops.aggregates.summaries import aggregate, count, mean, std, variance
+from hydrophone.ops.aggregates.summaries import max_ as max
+from hydrophone.ops.aggregates.summaries import min_ as min
+from hydrophone.ops.aggregates.summaries import sum_ as sum
+from hydrophone.ops.signals.fills import constant, cubic, fill_with, quadratic, zero_order
+from hydrophone.ops.signals.functions import function
+from hydrophone.ops.signals.sample import hold, linear
+from hydrophone.ops.signals.snap import estimate_period
+from hydrophone.ops.user.digital_filter import DigitalFilter
+from hydrophone.ops.user.iterate import StatefulOperator
+from hydrophone.ops.user.window_operator import WindowOperator
+from hydrophone.plan.expr import col, lit, when
+from hydrophone.version import __version__ as __version__
 
 __all__ = [
     "DataError",
@@ -99,3 +102,13 @@ __all__ = [
     "write",
     "zero_order",
 ]
+
+if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there
+
+    def __getattr__(name: str) -> Any:
+        """What other libraries call so: say what to write here."""
+        if name in FUNCTIONS:
+            raise AttributeError(f"hydrophone has no {name!r}: write {FUNCTIONS[name]}")
+        if name in NAMES:
+            raise AttributeError(f"hydrophone has no {name!r}: it is a method of queries, write x.{NAMES[name]}")
+        raise AttributeError(f"module 'hydrophone' has no attribute {name!r}")

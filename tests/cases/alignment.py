@@ -17,9 +17,9 @@ from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled, values
 from tests.cases.table import Case, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.arithmetic import Combine
-from hydrophone.ops.rates import ShiftTo
-from hydrophone.ops.resample import Resample
+from hydrophone.ops.resampling.resample import Resample
+from hydrophone.ops.resampling.shift_to import ShiftTo
+from hydrophone.ops.signals.arithmetic import Combine
 
 _LINE = "the line between two points, up to the rounding of one multiplication"
 

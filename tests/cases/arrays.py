@@ -14,7 +14,9 @@ from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 from tests.cases.windows import window
 
 import hydrophone as hp
-from hydrophone.ops.arrays import (
+from hydrophone.ops.filters.rolling import Rolling, Statistic
+from hydrophone.ops.user.window_operator import Apply
+from hydrophone.ops.windows.arrays import (
     Autocorrelate,
     Convolve,
     Detrend,
@@ -26,12 +28,10 @@ from hydrophone.ops.arrays import (
     TopK,
     TrimPeak,
 )
-from hydrophone.ops.overlap_add import OverlapAdd
-from hydrophone.ops.pairs import CombineWindows
-from hydrophone.ops.reduce import Reduce
-from hydrophone.ops.rolling import Rolling, Statistic
-from hydrophone.ops.unwindow import Unwindow
-from hydrophone.ops.window_operator import Apply
+from hydrophone.ops.windows.combine_windows import CombineWindows
+from hydrophone.ops.windows.overlap_add import OverlapAdd
+from hydrophone.ops.windows.reduce import Reduce
+from hydrophone.ops.windows.unwindow import Unwindow
 
 _SUMS = "sums in another order than NumPy's"
 _UPDATES = "answers follow from each other until the next recomputation"

@@ -17,13 +17,15 @@ from tests.cases.table import Case, Source, grid
 from tests.cases.windows import keep_top
 
 import hydrophone as hp
-from hydrophone.ops.averages import Average, EmaWindows
-from hydrophone.ops.overlap_add import OverlapAdd
-from hydrophone.ops.reduce import Reduce
-from hydrophone.ops.rolling import Statistic
-from hydrophone.ops.unwindow import Unwindow
-from hydrophone.ops.window_operator import Apply
-from hydrophone.ops.windows import Rfft, Window, WindowChannel
+from hydrophone.ops.filters.rolling import Statistic
+from hydrophone.ops.user.window_operator import Apply
+from hydrophone.ops.windows.averages import Average, EmaWindows
+from hydrophone.ops.windows.overlap_add import OverlapAdd
+from hydrophone.ops.windows.reduce import Reduce
+from hydrophone.ops.windows.transforms import Rfft
+from hydrophone.ops.windows.unwindow import Unwindow
+from hydrophone.ops.windows.window import Window
+from hydrophone.ops.windows.window_channel import WindowChannel
 from hydrophone.plan.node import Node
 
 SECOND = 10**9

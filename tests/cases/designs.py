@@ -16,9 +16,10 @@ from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source
 from tests.cases.uniform import ROUNDING, uniform
 
-from hydrophone.ops.filters import Fir, Sos
-from hydrophone.ops.iir import Iir
-from hydrophone.ops.shift import Shift
+from hydrophone.ops.filters.fir import Fir
+from hydrophone.ops.filters.iir import Iir
+from hydrophone.ops.filters.shift import Shift
+from hydrophone.ops.filters.sos import Sos
 
 B, A = scipy.signal.cheby1(3, 1, 0.4)
 PATTERN = [1.0, -2.0, 0.5, 3.0]

@@ -17,17 +17,18 @@ from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source, grid
 from tests.cases.uniform import found, uniform
 
-from hydrophone.ops.ahead import FirAhead
-from hydrophone.ops.arithmetic import Combine
-from hydrophone.ops.filters import Fir
-from hydrophone.ops.integrals import Integrate
-from hydrophone.ops.intervals import Above
-from hydrophone.ops.parts import Part
-from hydrophone.ops.peaks import FindPeaks
-from hydrophone.ops.rolling import Rolling
-from hydrophone.ops.shift import Shift
-from hydrophone.ops.snapshots import Snapshot
-from hydrophone.ops.triggers import Trigger, ZeroCrossings
+from hydrophone.ops.aggregates.snapshot import Snapshot
+from hydrophone.ops.detectors.above import Above
+from hydrophone.ops.detectors.find_peaks import FindPeaks
+from hydrophone.ops.detectors.trigger import Trigger
+from hydrophone.ops.detectors.zero_crossings import ZeroCrossings
+from hydrophone.ops.filters.fir import Fir
+from hydrophone.ops.filters.fir_ahead import FirAhead
+from hydrophone.ops.filters.integrate import Integrate
+from hydrophone.ops.filters.rolling import Rolling
+from hydrophone.ops.filters.shift import Shift
+from hydrophone.ops.signals.arithmetic import Combine
+from hydrophone.ops.signals.part import Part
 
 LOW = scipy.signal.butter(2, 0.3, output="sos")
 TAPS = [0.5, -1.0, 0.25, 2.0]

@@ -16,10 +16,10 @@ from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled, values
 from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 
 import hydrophone as hp
-from hydrophone.ops.epochs import Epochs
-from hydrophone.ops.rolling import Statistic
-from hydrophone.ops.sampling import Sample
-from hydrophone.ops.snap import Snap
+from hydrophone.ops.filters.rolling import Statistic
+from hydrophone.ops.signals.epochs import Epochs
+from hydrophone.ops.signals.sample import Sample
+from hydrophone.ops.signals.snap import Snap
 
 _POLYNOMIAL = "the same polynomial in another form"
 

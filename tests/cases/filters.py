@@ -13,7 +13,9 @@ from tests.cases import data
 from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled
 from tests.cases.table import Case, Source, grid, sample_rows
 
-from hydrophone.ops.filters import Ema, Fir, Sos
+from hydrophone.ops.filters.ema import Ema
+from hydrophone.ops.filters.fir import Fir
+from hydrophone.ops.filters.sos import Sos
 
 _SUMS = "sums of products in another order than SciPy's"
 _RINGING = "a hole longer than the filter rings puts it to rest (below 2**-60 of the peak); SciPy adds in another order"
@@ -119,7 +121,15 @@ def _wide(v: Any) -> Any:
     return v if isinstance(v, complex) or np.iscomplexobj(v) else np.asarray(v, float)
 
 
+def _bursts(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Quiet, with a few samples twelve orders above the rest."""
+    v = rng.normal(0, 1e-3, n)
+    v[rng.integers(0, n, max(1, n // 700))] = 1e9
+    return v
+
+
 LOW = scipy.signal.firwin(9, 0.3).tolist()
+MANY = scipy.signal.firwin(256, 0.3).tolist()  # by FFT, in blocks of 769 samples
 
 CASES = [
     fir("fir-zero", data.beats(20), LOW),
@@ -140,6 +150,13 @@ CASES = [
     fir("fir-empty", data.empty(data.beats(20)), LOW),
     fir("fir-one-row", data.one_row(data.beats(20)), LOW),
     fir("fir-keys-once", data.beats(27, list(range(50)), 1, lost=0), LOW),
+    fir("fir-many-taps", data.beats(28, ["a", "b"], 2000, lost=0.001), MANY),
+    fir("fir-many-taps-drop", data.beats(28, ["a", "b"], 2000, lost=0.001), MANY, "drop"),
+    fir("fir-many-taps-reset", data.beats(28, ["a", "b"], 2000, lost=0.001), MANY, "reset"),
+    fir("fir-many-taps-rough", data.beats(29, ["a"], 1700, lost=0.01, value=data.rough), MANY),
+    fir("fir-many-taps-bursts", data.beats(29, ["a", "b"], 1700, lost=0, value=_bursts), MANY),
+    fir("fir-many-taps-complex", data.beats(29, ["a"], 1700, lost=0, value=data.complicated), MANY),
+    fir("fir-many-taps-few-samples", data.beats(29, list(range(30)), 12), MANY),
     sos("sos-zero", data.beats(30), BUTTER),
     sos("sos-reset", data.beats(30), BUTTER, "reset"),
     sos("sos-notch", data.beats(31, rows=80), NOTCH),

@@ -13,7 +13,7 @@ from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled
 from tests.cases.table import Case, Row, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.functions import Modulate, SampleFunction
+from hydrophone.ops.signals.functions import Modulate, SampleFunction
 
 
 def carrier(t: Any) -> Any:

@@ -12,7 +12,7 @@ from tests.cases import data
 from tests.cases.table import Case, Row, Source
 from tests.oracles import Event
 
-from hydrophone.ops.lifetimes import Alter, Chop, Clip, Extend, PointAtEnd, Shift, Stitch
+from hydrophone.ops.relational.lifetimes import Alter, Chop, Clip, Extend, PointAtEnd, Shift, Stitch
 
 LIVES = data.overlapping(210)
 POINTS = data.points(211)

@@ -13,7 +13,7 @@ from tests.cases import data
 from tests.cases.table import Case, Row, Source, plain_values
 
 import hydrophone as hp
-from hydrophone.ops.lookup import Lookup, LookupMany
+from hydrophone.ops.relational.lookup import Lookup, LookupMany
 
 PLACES = pa.table({"k": ["c", "a", "z"], "room": ["cellar", None, "attic"], "floor": [-1, 0, 9]})
 GAINS = pa.table(

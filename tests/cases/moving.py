@@ -14,10 +14,12 @@ from tests.cases.segments import GRIDS, segmented, signals
 from tests.cases.table import Case, Row, Source
 from tests.cases.uniform import uniform
 
-from hydrophone.ops.parts import Norm, Part
-from hydrophone.ops.ranks import Hampel
-from hydrophone.ops.rolling import Rolling
-from hydrophone.ops.shift import Difference, Shift
+from hydrophone.ops.filters.difference import Difference
+from hydrophone.ops.filters.hampel import Hampel
+from hydrophone.ops.filters.rolling import Rolling
+from hydrophone.ops.filters.shift import Shift
+from hydrophone.ops.signals.norm import Norm
+from hydrophone.ops.signals.part import Part
 
 
 def moving(how: str, source: Source, size: int, missing: str = "drop", *, name: str = "", **options: Any) -> Case:

@@ -19,11 +19,11 @@ from tests.cases.timewindows import PARTS, PICKS, parts_of, picks_of
 from tests.oracles import Event
 
 import hydrophone as hp
-from hydrophone.keys import spread
-from hydrophone.ops.asof import AsofJoin
-from hydrophone.ops.choose import Reservoir, Sort, TopK
-from hydrophone.ops.consecutive import LastN, Pairs, Pattern
-from hydrophone.ops.counting import CountWindow
+from hydrophone.model.key_table import shard_of_keys
+from hydrophone.ops.aggregates.count_window import CountWindow
+from hydrophone.ops.relational.asof_join import AsofJoin
+from hydrophone.ops.relational.consecutive import LastN, Pairs, Pattern
+from hydrophone.ops.relational.top_k import Reservoir, Sort, TopK
 
 _SUM = "sums of floats in the order in which events come"
 LIVES, POINTS = data.overlapping(250), data.points(251)
@@ -148,23 +148,38 @@ def numbered(seed: int) -> Source:
     return replace(source, table=table.filter(pa.array(~lost)))
 
 
-def count_window(name: str, source: Source, size: int, what: str, by: str | None = "i") -> Case:
+def begun_anew(source: Source, at: int) -> Source:
+    """The same events, which are counted from 1 on once more some time after an instant."""
+    start, number = source.starts(), source.table["i"].to_numpy()
+    late = start >= at
+    table = source.table.set_column(
+        source.table.column_names.index("i"), "i", pa.array(np.where(late, 1 + start - at, number))
+    )
+    return replace(source, table=table.set_column(table.column_names.index("t"), "t", pa.array(start + late * 1_000)))
+
+
+def count_window(
+    name: str, source: Source, size: int, what: str, by: str | None = "i", within: int | None = None
+) -> Case:
     made, expected_of = {"parts": (PARTS, parts_of), "picks": (PICKS, picks_of)}[what]
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
-        groups: dict[Any, list[Event]] = {}
-        for e in i["x"].events():
-            groups.setdefault((e.key, e.payload["i"] // size), []).append(e)
-        return [
-            (*k, min(e.start for e in es), max(e.stop for e in es), *expected_of(es, "v"))
-            for (k, _), es in groups.items()
-        ]
+        windows: list[tuple[Any, list[Event]]] = []
+        open_: dict[Any, list[Event]] = {}
+        for e in sorted(i["x"].events(), key=lambda e: (e.start, e.payload["i"])):
+            mine = open_.get(e.key)
+            same = mine is not None and mine[0].payload["i"] // size == e.payload["i"] // size
+            if mine is None or not same or (within is not None and e.start - mine[0].start >= within):
+                mine = open_[e.key] = []
+                windows.append((e.key, mine))
+            mine.append(e)
+        return [(*k, es[0].start, max(e.stop for e in es), *expected_of(es, "v")) for k, es in windows]
 
     return Case(
         name,
         CountWindow,
         {"x": source},
-        lambda s: s["x"].count_window(size, by=by).agg(**{m: make("v") for m, make in made.items()}),
+        lambda s: s["x"].count_window(size, by=by, within=within).agg(**{m: make("v") for m, make in made.items()}),
         expected,
         1e-12,
         _SUM,
@@ -194,12 +209,12 @@ def reservoir(name: str, source: Source, k: int, size: int, seed: int) -> Case:
         if value is None:
             return 0
         known = np.float64(value + 0.0).view(np.int64) if isinstance(value, float) else value
-        return 1 + int(spread([pa.array([known])], 2**63 - 2, 1)[0])
+        return 1 + int(shard_of_keys([pa.array([known])], 2**63 - 2, 1)[0])
 
     def ranked(e: Event) -> int:
         values = [hashed(e.payload[c]) for c in names(source)]
         known = [seed, e.start, e.stop, *values, *e.key]
-        return int(spread([pa.array([n]) for n in known], 2**63 - 2, 1)[0])
+        return int(shard_of_keys([pa.array([n]) for n in known], 2**63 - 2, 1)[0])
 
     def expected(i: Mapping[str, Source]) -> list[Row]:
         groups = oracles.tumble(i["x"].events(), size).values()
@@ -248,6 +263,8 @@ CASES = [
     count_window("count-window", numbered(258), 4, "parts"),
     count_window("count-window-picks", numbered(259), 3, "picks"),
     count_window("count-window-sequence", replace(numbered(260), sequence="i"), 4, "picks", by=None),
+    count_window("count-window-within", numbered(258), 4, "parts", within=60),
+    count_window("count-window-anew", begun_anew(numbered(259), 700), 7, "picks", within=200),
     top("top", ROUGH, 2, "v", 150),
     top("top-nulls", LIVES, 3, "v", 60, 11),
     top("top-ties", TIES, 2, "v", 20),

@@ -15,9 +15,9 @@ from tests.cases.table import Case, Row, Source
 from tests.cases.uniform import uniform
 
 import hydrophone as hp
-from hydrophone.ops.blocks import Blocks
-from hydrophone.ops.digital_filter import Filter
-from hydrophone.ops.iterate import Iterate
+from hydrophone.ops.user.blocks import Blocks
+from hydrophone.ops.user.digital_filter import Filter
+from hydrophone.ops.user.iterate import Iterate
 
 
 class Leaky(hp.DigitalFilter):

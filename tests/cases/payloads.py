@@ -12,9 +12,9 @@ from tests.cases.sampling import sampled
 from tests.cases.table import Case, Row, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.arithmetic import CombineSamples
-from hydrophone.ops.rows import ToEvents
-from hydrophone.ops.signals import ToSignal
+from hydrophone.ops.relational.rows import ToEvents
+from hydrophone.ops.signals.arithmetic import CombineSamples
+from hydrophone.ops.signals.to_signal import ToSignal
 
 _LINE = "the line between two points, up to the rounding of one multiplication"
 

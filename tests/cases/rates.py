@@ -15,12 +15,14 @@ from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled
 from tests.cases.table import Case, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.parts import Part
-from hydrophone.ops.polyphase import ResamplePoly
-from hydrophone.ops.rates import Downsample, ShiftTime, Upsample
-from hydrophone.ops.resample import Resample
-from hydrophone.ops.samples import ClipSamples, MapSamples, WhereSamples
-from hydrophone.ops.shift import Shift
+from hydrophone.ops.filters.shift import Shift
+from hydrophone.ops.resampling.downsample import Downsample
+from hydrophone.ops.resampling.resample import Resample
+from hydrophone.ops.resampling.resample_poly import ResamplePoly
+from hydrophone.ops.resampling.shift_time import ShiftTime
+from hydrophone.ops.resampling.upsample import Upsample
+from hydrophone.ops.signals.part import Part
+from hydrophone.ops.signals.samples import ClipSamples, MapSamples, WhereSamples
 
 _SUMS = "sums of products in another order than SciPy's"
 _LINE = "the line between two points, up to the rounding of one multiplication"

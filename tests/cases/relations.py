@@ -17,12 +17,12 @@ from tests.cases.timewindows import PARTS, PICKS, parts_of, picks_of
 from tests.oracles import Event, band_join, by_key, sample, tumble
 
 import hydrophone as hp
-from hydrophone.ops.joins import BandJoin
-from hydrophone.ops.overlaps import AntiJoin, Difference, Join, SemiJoin, Without
-from hydrophone.ops.sets import Distinct, Union
-from hydrophone.ops.sliding import Sliding
-from hydrophone.ops.snapshots import Snapshot
-from hydrophone.ops.tumble import Tumble
+from hydrophone.ops.aggregates.sliding import Sliding
+from hydrophone.ops.aggregates.snapshot import Snapshot
+from hydrophone.ops.aggregates.tumble import Tumble
+from hydrophone.ops.relational.band_join import BandJoin
+from hydrophone.ops.relational.overlap_joins import AntiJoin, Difference, Join, SemiJoin, Without
+from hydrophone.ops.relational.sets import Distinct, Union
 
 _SUM = "sums of floats in the order in which events come"
 A, B, C = data.overlapping(220), data.overlapping(221), data.overlapping(222)

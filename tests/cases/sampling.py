@@ -13,9 +13,10 @@ from tests.cases import data
 from tests.cases.table import Case, Row, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.place import Place
-from hydrophone.ops.sampling import Sample
-from hydrophone.ops.signals import Channel, ToSignal
+from hydrophone.model.time import period as exact_period
+from hydrophone.ops.signals.place import Place
+from hydrophone.ops.signals.sample import Sample
+from hydrophone.ops.signals.to_signal import Channel, ToSignal
 
 _ROUNDING = "the line between two points, up to the rounding of one multiplication"
 
@@ -119,7 +120,7 @@ def _shifted(source: Source, by: int) -> Source:
 
 def _cd_audio() -> Source:
     """Samples at 44.1 kHz, whose instants are no whole nanoseconds apart, near 2026."""
-    at = grid(hp.time.period("44.1kHz"))
+    at = grid(exact_period("44.1kHz"))
     first = at.first(data.EPOCH_2026)
     index = np.concatenate([np.arange(first, first + 30), np.arange(first + 37, first + 60)])
     t = [at.instant(int(k)) for k in index]
@@ -153,7 +154,7 @@ def _place_case() -> Case:
     )
 
 
-GRID_44K = hp.time.period("44.1kHz")
+GRID_44K = exact_period("44.1kHz")
 
 CASES = [
     case("sample-on-grid", data.beats(1), 10),

@@ -13,12 +13,13 @@ from tests import oracles
 from tests.cases.filters import BUTTER, LOW
 from tests.cases.table import Case, Row, Source
 
-from hydrophone.ops.arithmetic import Combine, Scalar
-from hydrophone.ops.filters import Fir, Sos
-from hydrophone.ops.intervals import Above
-from hydrophone.ops.overlap_add import OverlapAdd
-from hydrophone.ops.place import Place
-from hydrophone.ops.windows import Window
+from hydrophone.ops.detectors.above import Above
+from hydrophone.ops.filters.fir import Fir
+from hydrophone.ops.filters.sos import Sos
+from hydrophone.ops.signals.arithmetic import Combine, Scalar
+from hydrophone.ops.signals.place import Place
+from hydrophone.ops.windows.overlap_add import OverlapAdd
+from hydrophone.ops.windows.window import Window
 
 GRIDS = {
     "a": oracles.Grid(Fraction(10), 3),

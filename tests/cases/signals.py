@@ -15,8 +15,8 @@ from tests.cases.sampling import GRID_44K, _cd_audio, _vectors, sampled
 from tests.cases.table import Case, Row, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.arithmetic import Combine, Scalar
-from hydrophone.ops.intervals import Above
+from hydrophone.ops.detectors.above import Above
+from hydrophone.ops.signals.arithmetic import Combine, Scalar
 
 _LINE = "one side is a line between two points, up to the rounding of one multiplication"
 

@@ -12,14 +12,14 @@ from tests.cases import data
 from tests.cases.sampling import sampled
 from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 
-from hydrophone.ops.averages import Average, EmaWindows
-from hydrophone.ops.bands import MelBands, OctaveBands
-from hydrophone.ops.frequency import ShiftFrequency
-from hydrophone.ops.overlap_add import OverlapAdd
-from hydrophone.ops.pairs import CombineWindows
-from hydrophone.ops.reduce import Reduce
-from hydrophone.ops.sliding_dft import SlidingDft
-from hydrophone.ops.windows import Rfft
+from hydrophone.ops.spectra.bands import MelBands, OctaveBands
+from hydrophone.ops.spectra.shift_frequency import ShiftFrequency
+from hydrophone.ops.spectra.sliding_dft import SlidingDft
+from hydrophone.ops.windows.averages import Average, EmaWindows
+from hydrophone.ops.windows.combine_windows import CombineWindows
+from hydrophone.ops.windows.overlap_add import OverlapAdd
+from hydrophone.ops.windows.reduce import Reduce
+from hydrophone.ops.windows.transforms import Rfft
 
 _FFT = "another FFT than SciPy's, or another length of its batches"
 SECOND = 10**9

@@ -13,10 +13,10 @@ from tests.cases.sampling import _cd_audio, _vectors, sampled
 from tests.cases.table import Case, Row, Source, grid, sample_rows
 
 import hydrophone as hp
-from hydrophone.ops.joins import BandJoin
-from hydrophone.ops.keys import KeyBy
-from hydrophone.ops.rows import Select, ToEvents, Where, WithColumns
-from hydrophone.ops.tumble import Tumble
+from hydrophone.ops.aggregates.tumble import Tumble
+from hydrophone.ops.relational.band_join import BandJoin
+from hydrophone.ops.relational.key_by import KeyBy
+from hydrophone.ops.relational.rows import Select, ToEvents, Where, WithColumns
 from hydrophone.plan.source import Source as SourceNode
 
 _SUM = "sums of floats in the order in which events come"

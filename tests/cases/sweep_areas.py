@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.cases import ordered
 from tests.cases.relations import MORE, OTHERS, POINTS, TOUCHING, A, B, band_by, few, join, met
 
-from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
+from hydrophone.ops.relational.overlap_joins import AntiJoin, Difference, SemiJoin, Without
 
 CASES = [
     join("join-list", A, B, area="list"),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pyarrow as pa
 from tests.oracles import Event, Grid, Key
 
 import hydrophone as hp
-from hydrophone.handles import Query
+from hydrophone.api import Query
+from hydrophone.model.progress import Policy
+from hydrophone.model.time import period as exact_period
 from hydrophone.plan.node import Node
-from hydrophone.progress import Policy
 
 Row = tuple[Any, ...]
 
@@ -42,7 +44,7 @@ class Source:
         """Keyword arguments of `from_arrow`, `read.parquet` and their kin."""
         return {n: getattr(self, n) for n in ("key", "time", "end", "sequence", "progress")}
 
-    def stream(self) -> Query:
+    def stream(self, name: str | None = None) -> Query:
         if self.samples:
             return hp.from_segments(
                 self.table,
@@ -51,8 +53,9 @@ class Source:
                 samples=self.samples,
                 period=self.period,
                 progress=self.progress,
+                name=name,
             )
-        return hp.from_arrow(self.table, **self.options)
+        return hp.from_arrow(self.table, name=name, **self.options)
 
     def lake(self, path: Path) -> Query:
         """The same rows, where they lie in Parquet files."""
@@ -77,7 +80,7 @@ class Source:
             periods = (
                 self.table[self.period].to_numpy()
                 if self.period in self.table.column_names
-                else float(hp.time.period(self.period))
+                else float(exact_period(self.period))
             )
             return self.starts() + np.ceil(lengths * periods).astype(np.int64)
         return nanoseconds(self.table[self.end]) if self.end else self.starts() + 1
@@ -125,13 +128,19 @@ class Case:
         """The query, over given handles or over the tables in memory."""
         return self.query(streams if streams is not None else {n: s.stream() for n, s in self.inputs.items()})
 
+    @cached_property
+    def plan(self) -> Node:
+        """The plan of the query over the tables in memory, built once: many tests ask what a case is like."""
+        return self.build().node
+
+    @cached_property
+    def wanted(self) -> list[Row]:
+        """The rows of the answer: the oracle is asked once, not in every example of every law."""
+        return list(self.expected(self.inputs))
+
     def check(self, answer: pa.Table | Sequence[Row]) -> None:
         """Compare an answer with what is expected."""
-        assert_same(
-            rows(answer) if isinstance(answer, pa.Table) else list(answer),
-            list(self.expected(self.inputs)),
-            self.tolerance,
-        )
+        assert_same(rows(answer) if isinstance(answer, pa.Table) else list(answer), self.wanted, self.tolerance)
 
 
 # --- from Arrow to rows ---------------------------------------------------------------------------------------------------------

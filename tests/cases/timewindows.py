@@ -15,9 +15,9 @@ from tests.cases import data
 from tests.cases.table import Case, Row, Source
 
 import hydrophone as hp
-from hydrophone.ops.flush import Flush
-from hydrophone.ops.sliding import RunningTumble, Session, Sliding
-from hydrophone.ops.tumble import Tumble
+from hydrophone.ops.aggregates.flush import Flush
+from hydrophone.ops.aggregates.sliding import RunningTumble, Session, Sliding
+from hydrophone.ops.aggregates.tumble import Tumble
 
 _SUM = "sums of floats in the order in which events come"
 

@@ -13,9 +13,9 @@ from tests.cases.sampling import GRID_44K, _cd_audio, sampled
 from tests.cases.table import Case, Source, grid, sample_rows
 from tests.cases.windows import window
 
-from hydrophone.ops.filters import Fir
-from hydrophone.ops.rates import Downsample
-from hydrophone.ops.wavelets import Dwt, Idwt, WaveletEnergy
+from hydrophone.ops.filters.fir import Fir
+from hydrophone.ops.resampling.downsample import Downsample
+from hydrophone.ops.spectra.wavelets import Dwt, Idwt, WaveletEnergy
 
 _SUMS = "sums of products in another order than PyWavelets'"
 

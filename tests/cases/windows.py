@@ -11,8 +11,10 @@ from tests.cases import data
 from tests.cases.sampling import GRID_44K, _cd_audio, sampled
 from tests.cases.table import Case, Source, grid, sample_rows, window_rows
 
-from hydrophone.ops.overlap_add import OverlapAdd
-from hydrophone.ops.windows import Fft, Ifft, Irfft, MapWindows, Rfft, Window
+from hydrophone.ops.windows.map_windows import MapWindows
+from hydrophone.ops.windows.overlap_add import OverlapAdd
+from hydrophone.ops.windows.transforms import Fft, Ifft, Irfft, Rfft
+from hydrophone.ops.windows.window import Window
 
 _FFT = "another FFT than NumPy's, or another length of its batches"
 _SUMS = "transforms round"

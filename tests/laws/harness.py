@@ -11,19 +11,24 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from tests.cases import Case, Row, Source, rows
+from tests.choice import may_stall
 
 import hydrophone as hp
-from hydrophone.batch import Batch, Progress, Segments
+from hydrophone.compiler.compile import Lowered, lower
 from hydrophone.engine import emit
-from hydrophone.engine.ingest import slots
+from hydrophone.engine.ingest import key_slots
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.marks import Mark, forgotten, least, of
-from hydrophone.plan.lower import Lowered, lower
+from hydrophone.model.batch import Batch, Progress, Segments
+from hydrophone.model.marks import Mark, forget_slots, low_water_mark, marks_of_slots
+from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
 from hydrophone.plan.node import Node
-from hydrophone.time import MAX_TIME, MIN_TIME
 
 EXAMPLES = max(settings.default.max_examples // 10, 3)
 """Examples per case: the table is long, so that a law still sees about a thousand runs."""
+
+
+FAR = 10**17
+"""How far the marks of a stream go on after its last row, in nanoseconds: three years, longer than any case waits."""
 
 
 @dataclass
@@ -120,7 +125,7 @@ class Run:
             own = hp.delayed(MAX_TIME - 1, per_key=0)
             case = replace(case, inputs={name: replace(s, progress=own) for name, s in case.inputs.items()})
         self.case = case
-        self.plan = lower([case.build().node])
+        self.plan = lower([case.plan])
         self.root: Node = self.plan.roots[0]
         self.pipeline = Pipeline(self.plan.roots)
         self.sources = sources_of(case, self.plan)
@@ -128,36 +133,38 @@ class Run:
         self.restart = restart
         self.promised: Mark = MIN_TIME
         self.given = [MIN_TIME] * len(self.sources)
+        self.whole: int | None = None
 
     def drain(self) -> None:
         for batch in self.pipeline.drain(self.root):
-            at = emit.owners(batch)
-            late = at < of(self.promised, batch.sample_slot if isinstance(batch, Segments) else batch.slot)
+            at = emit.owner_instants(batch)
+            late = at < marks_of_slots(self.promised, batch.sample_slot if isinstance(batch, Segments) else batch.slot)
             assert not late.any(), f"a row at {at[late][0]} after the mark {self.promised}"
             self.found += self._rows(batch)
 
     def _rows(self, batch: Batch) -> list[Row]:
-        return rows(emit.table(batch, self.root.type, self.pipeline.keys(self.root)))
+        return rows(emit.result_table(batch, self.root.type, self.pipeline.keys(self.root)))
 
     def advance(self, marks: list[int]) -> None:
         self.given = [max(a, b) for a, b in zip(self.given, marks, strict=True)]
         self.pipeline.advance([Progress(m) for m in self.given])
         self.drain()
-        mark = self.pipeline.marks[self.root]
-        assert mark >= least(self.promised), "an output mark fell"
-        self.promised = self.pipeline.key_marks.get(self.root, mark)
+        progress = self.pipeline.progress(self.root)
+        assert progress.mark >= low_water_mark(self.promised), "an output mark fell"
+        self.promised = progress.mark if progress.by_key is None else progress.by_key
 
     def sweep(self) -> None:
         self.pipeline.sweep()
-        self.promised = forgotten(self.promised, np.flatnonzero(~self.pipeline.keys(self.root).used))
+        self.promised = forget_slots(self.promised, np.flatnonzero(~self.pipeline.keys(self.root).used))
 
     def promise(self, port: int, feed: Feed, rng: np.random.Generator) -> None:
         """Every key says something that is legal, as far as the plan cares."""
         node = self.pipeline.ports[port]
-        if node in self.pipeline.ahead:
+        own = self.pipeline.stations[node].key_marks
+        if own is not None:
             keys, legal = feed.promises()
             marks = np.array([_some_mark(int(m), MIN_TIME + 100, rng) for m in legal], np.int64)
-            self.pipeline.ahead[node].see(slots(keys, node.layout, self.pipeline.keys(node)), marks)
+            own.see(key_slots(keys, node.layout, self.pipeline.keys(node)), marks)
 
     def go(self, manner: Manner) -> list[Row]:
         rng = np.random.default_rng(manner.seed + 1)
@@ -175,9 +182,24 @@ class Run:
                 self.sweep()
             if self.restart is not None and rng.random() < 0.4:
                 self.restart(self)
+        self.end_as_streams_do()
         self.advance([MAX_TIME] * len(feeds))
-        assert least(self.promised) == MAX_TIME, "the end of the data did not reach the end of the plan"
+        assert low_water_mark(self.promised) == MAX_TIME, "the end of the data did not reach the end of the plan"
+        assert self.whole in (None, len(self.found)), "the end of the data gave what a stream would wait for for ever"
         return self.found
+
+    def end_as_streams_do(self) -> None:
+        """No more rows, and marks that go on: all that came must be given, unless a stream refuses the query.
+
+        The end of the data, which no stream ever sends, has nothing to add then.
+        """
+        last = last_instant(self.sources)
+        self.advance([add_time(last, FAR)] * len(self.sources))
+        if not may_stall(self.case):
+            assert low_water_mark(self.promised) >= last, (
+                f"all sources have passed {last}, and the output mark is {self.promised}"
+            )
+            self.whole = len(self.found)
 
 
 def _some_mark(legal: int, given: int, rng: np.random.Generator) -> int:
@@ -196,6 +218,11 @@ def sources_of(case: Case, plan: Lowered) -> list[Source]:
     return [by_table[id(node.data.table)] for node in plan.sources]  # type: ignore[attr-defined]
 
 
+def last_instant(sources: list[Source]) -> int:
+    """The end of the last event of all."""
+    return max((int(s.stops().max()) for s in sources if len(s.table)), default=0)
+
+
 def merged(base: dict[str, bytes], changes: Mapping[str, bytes | None]) -> dict[str, bytes]:
     """A chain of snapshots as a store keeps it: later blocks replace earlier ones, None deletes."""
     both: dict[str, Any] = {**base, **changes}
@@ -209,6 +236,6 @@ def tables_of(source: Source, keep: np.ndarray) -> pa.Table:
 def pieces(batches: list[Batch], start: int, stop: int) -> Iterator[Batch]:
     """What a slice owns."""
     for batch in batches:
-        mine = emit.owned(batch, start, stop)
+        mine = emit.owned_rows(batch, start, stop)
         if len(mine):
             yield mine

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from tests.cases import Case, Source, lifetimes, ordered, relations, timewindows
 
-from hydrophone.ops.flush import Flush
-from hydrophone.ops.overlaps import AntiJoin, Difference, SemiJoin, Without
+from hydrophone.ops.aggregates.flush import Flush
+from hydrophone.ops.relational.overlap_joins import AntiJoin, Difference, SemiJoin, Without
 
 VALUES = st.sampled_from([1.5, -2.0, 0.0, -0.0, 7.25, float("nan"), float("inf"), None])
 

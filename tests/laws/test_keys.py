@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cases import ALL_CASES, Case, Source, rows
+from tests.choice import for_a_law
 from tests.laws.harness import sources_of
 
 import hydrophone as hp
-from hydrophone.batch import Progress
+from hydrophone.compiler.compile import lower
+from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.keys import KeyTable, spread
-from hydrophone.ops.keys import KeyBy
-from hydrophone.plan.lower import lower
-from hydrophone.plan.reach import EVER, reach_of_sources
+from hydrophone.model.batch import Progress
+from hydrophone.model.key_table import KeyTable, shard_of_keys
+from hydrophone.ops.relational.key_by import KeyBy
+from hydrophone.plan.reach import UNBOUNDED
 
 
 def keeps_key(case: Case) -> bool:
     """One scope from the sources to the result."""
-    return not any(isinstance(n, KeyBy) for n in case.build().node.topological()) and all(
-        s.keys for s in case.inputs.values()
-    )
+    return not any(isinstance(n, KeyBy) for n in case.plan.topological()) and all(s.keys for s in case.inputs.values())
 
 
 KEYED = [c for c in ALL_CASES if keeps_key(c)]
@@ -63,7 +63,7 @@ def poisoned(source: Source, seed: int) -> Source:
     return replace(source, table=both.take(pa.array(rng.permutation(len(both)))))
 
 
-@pytest.mark.parametrize("case", [c for c in KEYED if plain_key(c)], ids=lambda c: c.name)
+@for_a_law(c for c in KEYED if plain_key(c))
 @pytest.mark.parametrize("seed", [1, 2])
 def test_neighbours_change_nothing(case: Case, seed: int) -> None:
     inputs = {n: poisoned(s, seed) for n, s in case.inputs.items()}
@@ -72,7 +72,7 @@ def test_neighbours_change_nothing(case: Case, seed: int) -> None:
     case.check([r for r in answer if r[0] not in NEIGHBOURS.values()])
 
 
-@pytest.mark.parametrize("case", KEYED, ids=lambda c: c.name)
+@for_a_law(KEYED)
 @pytest.mark.parametrize("shards", [2, 7])
 def test_shards_equal_the_whole(case: Case, shards: int) -> None:
     found = []
@@ -85,18 +85,19 @@ def test_shards_equal_the_whole(case: Case, shards: int) -> None:
 
 
 def shard_of(source: Source, shards: int) -> np.ndarray:
-    return spread([source.table[k] for k in source.keys], shards, len(source.table))
+    return shard_of_keys([source.table[k] for k in source.keys], shards, len(source.table))
 
 
 # --- what keys leave behind -----------------------------------------------------------------------------------------------------
 
 
 def comes_and_goes(case: Case) -> bool:
-    reaches = reach_of_sources(case.build().node).values()
-    plain = all(s.keys == ("k",) and s.time == "t" and s.end in (None, "e") for s in case.inputs.values())
+    if not all(s.keys == ("k",) and s.time == "t" and s.end in (None, "e") for s in case.inputs.values()):
+        return False
+    reaches = reach_of_sources(case.plan).values()
     whole = all(pa.types.is_integer(s.table.schema.field("t").type) and not s.samples for s in case.inputs.values())
     text = all(s.table.schema.field("k").type == pa.string() for s in case.inputs.values())
-    return plain and whole and text and all(r.bounded and (r.before or 0) < EVER for r in reaches)
+    return whole and text and all(r.bounded and (r.before or 0) < UNBOUNDED for r in reaches)
 
 
 def later(source: Source, turn: int, by: int) -> Source:
@@ -114,11 +115,11 @@ def size_of(state: Mapping[str, bytes | None]) -> int:
     return sum(len(b) for path, b in state.items() if b is not None and path != "marks")
 
 
-@pytest.mark.parametrize("case", [c for c in ALL_CASES if comes_and_goes(c)], ids=lambda c: c.name)
+@for_a_law(c for c in ALL_CASES if comes_and_goes(c))
 def test_keys_that_go_leave_nothing_behind(case: Case) -> None:
-    plan = lower([case.build().node])
+    plan = lower([case.plan])
     pipeline, sources = Pipeline(plan.roots), sources_of(case, plan)
-    reaches = reach_of_sources(case.build().node).values()
+    reaches = reach_of_sources(case.plan).values()
     reach = sum((r.before or 0) + (r.after or 0) for r in reaches)
     starts, stops = (np.concatenate([getattr(s, what)() for s in sources]) for what in ("starts", "stops"))
     if not len(starts):

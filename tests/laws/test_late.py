@@ -14,12 +14,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import ALL_CASES, Case, Row, Source, rows
 from tests.cases.data import overlapping, points
+from tests.choice import for_a_law
 from tests.laws.harness import EXAMPLES
 
 import hydrophone as hp
 from hydrophone.engine.late import Late
 from hydrophone.errors import LateEventError
-from hydrophone.progress import Policy
+from hydrophone.model.progress import Policy
 
 SOURCES = {"points": points(120), "lifetimes": overlapping(121)}
 POLICIES = {
@@ -93,7 +94,7 @@ def test_a_punctuation_that_holds_makes_no_row_late(seed: int, size: int) -> Non
     assert Counter(map(str, answer(source, size, hp.late.error()))) == Counter(map(str, rows(source.table)))
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
+@for_a_law(ALL_CASES)
 def test_as_it_comes_equals_the_whole(case: Case) -> None:
     """In time order a source that promises it gives the same answer in pieces."""
     ordered = {}

@@ -16,7 +16,7 @@ from tests.laws.harness import EXAMPLES, Manner, Run, manners, sources_of
 from tests.laws.test_runs import RESTARTS
 from tests.laws.test_slices import bounded, edges, run_slices
 
-from hydrophone.plan.lower import lower
+from hydrophone.compiler.compile import lower
 
 VALUES = st.floats(-100, 100, width=16) | st.sampled_from([float("nan"), float("inf"), -0.0])
 
@@ -114,5 +114,5 @@ def test_random_queries(maker: Callable[[Any], Case], data: st.DataObject, manne
     case.check(case.build().to_arrow())
     case.check(Run(case, RESTARTS[restart](), manner.apart is not None).go(manner))
     if bounded(case):
-        sources = sources_of(case, lower([case.build().node]))
+        sources = sources_of(case, lower([case.plan]))
         case.check(run_slices(case, edges(sources, np.random.default_rng(manner.seed))))

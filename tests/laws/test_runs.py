@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import ALL_CASES, Case
+from tests.choice import for_a_law
 from tests.laws.harness import EXAMPLES, Manner, Run, manners, merged
 
 from hydrophone.engine.pipeline import Pipeline
@@ -43,7 +43,7 @@ RESTARTS: dict[str, Callable[[], Restart | None]] = {"never": lambda: None, "ful
 
 
 # A run is drawn by its seed, so there is nothing to shrink; the seeds are small enough to repeat by hand.
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
+@for_a_law(ALL_CASES)
 @given(manner=manners(), restart=st.sampled_from(sorted(RESTARTS)))
 @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_no_way_of_running_changes_the_answer(case: Case, manner: Manner, restart: str) -> None:

@@ -6,23 +6,23 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import ALL_CASES, Case, Row, Source, rows
 from tests.cases.filters import sos
+from tests.choice import for_a_law
 from tests.laws.harness import EXAMPLES, pieces, sources_of, tables_of
 
-from hydrophone.batch import Progress
+from hydrophone.compiler.compile import lower
+from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.plan.lower import lower
-from hydrophone.plan.reach import reach_of_sources
-from hydrophone.time import MAX_TIME, MIN_TIME, add_time
+from hydrophone.model.batch import Progress
+from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
 
 
 def bounded(case: Case) -> bool:
-    return all(r.bounded for r in reach_of_sources(case.build().node).values())
+    return all(r.bounded for r in reach_of_sources(case.plan).values())
 
 
 SLICED = [c for c in ALL_CASES if bounded(c)]
@@ -41,7 +41,7 @@ def edges(sources: list[Source], rng: np.random.Generator) -> list[int]:
 
 
 def run_slice(case: Case, start: int, stop: int) -> list[Row]:
-    root = case.build().node
+    root = case.plan
     plan = lower([root])
     reaches = reach_of_sources(root)
     pipeline = Pipeline(plan.roots)
@@ -54,7 +54,9 @@ def run_slice(case: Case, start: int, stop: int) -> list[Row]:
     pipeline.advance(marks)
     out = plan.roots[0]
     return [
-        r for b in pieces(pipeline.drain(out), start, stop) for r in rows(emit.table(b, out.type, pipeline.keys(out)))
+        r
+        for b in pieces(pipeline.drain(out), start, stop)
+        for r in rows(emit.result_table(b, out.type, pipeline.keys(out)))
     ]
 
 
@@ -63,11 +65,11 @@ def run_slices(case: Case, cuts: list[int]) -> list[Row]:
     return [r for a, b in itertools.pairwise(bounds) for r in run_slice(case, a, b)]
 
 
-@pytest.mark.parametrize("case", SLICED, ids=lambda c: c.name)
+@for_a_law(SLICED)
 @given(seed=st.integers(0, 2**20))
 @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_slices_equal_the_whole(case: Case, seed: int) -> None:
-    plan = lower([case.build().node])
+    plan = lower([case.plan])
     case.check(run_slices(case, edges(sources_of(case, plan), np.random.default_rng(seed))))
 
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.plan.rewrite import filters_on_sources, rewrite
+from hydrophone.compiler.filter_pushdown import filters_on_sources, push_filters
 
 ROWS = pa.table({"k": [1, 1, 2], "t": [0, 1, 2], "x": [1.0, -2.0, 3.0], "y": [5, 6, 7]})
 
@@ -13,7 +13,7 @@ def readings() -> hp.Stream:
 
 
 def shape(query: hp.Stream) -> list[str]:
-    return [n.name() for n in rewrite(query.node).topological()]
+    return [n.name() for n in push_filters(query.node).topological()]
 
 
 def test_a_filter_goes_below_columns_that_it_does_not_read() -> None:

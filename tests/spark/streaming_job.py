@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydrophone as hp
-from hydrophone.spark import sinks, streaming
+from hydrophone.spark.streaming import query as streaming
+from hydrophone.spark.streaming import sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hydrophone.spark.streaming import RunningQuery
+    from hydrophone.spark.streaming.query import RunningQuery
 
 SHARDS = 2
 
@@ -34,7 +35,7 @@ def start(spark: SparkSession, home: Path, source: Path) -> RunningQuery:
     )
 
 
-class Pausing(sinks.Writer):
+class Pausing(sinks.MicroBatchWriter):
     """Stops for ever when the results of the micro-batch named in the file ``pause`` are written and not yet committed."""
 
     def __call__(self, chunks: Any, batch: int) -> None:
@@ -48,7 +49,7 @@ class Pausing(sinks.Writer):
 def main() -> None:
     from hydrophone.spark.session import session
 
-    streaming.Writer = Pausing  # type: ignore[misc]
+    streaming.MicroBatchWriter = Pausing  # type: ignore[misc]
     conf = {
         # A task that loses its Python worker is tried again.
         "spark.master": "local[2,4]",

@@ -15,13 +15,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from tests.cases import ALL_CASES, Case
+from tests.choice import asked, for_a_law
 
 import hydrophone as hp
-from hydrophone.handles import Query
-from hydrophone.spark.cells import ENTRIES
-from hydrophone.spark.exchange import labels, spark_hash
-from hydrophone.spark.failures import cause
-from hydrophone.spark.wire import packed, unpacked
+from hydrophone.api import Query
+from hydrophone.ops.aggregates.task_aggregates import ENTRIES
+from hydrophone.spark.exchange.shuffle import shard_labels, spark_hash
+from hydrophone.spark.exchange.table_bytes import table_from_bytes, table_to_bytes
+from hydrophone.spark.failures import task_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,9 @@ class AsBlobs:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = [b for b in batches if b.num_rows]
         if held:
-            yield pa.RecordBatch.from_pydict({"name": [self.name], "data": [packed(pa.Table.from_batches(held))]})
+            yield pa.RecordBatch.from_pydict(
+                {"name": [self.name], "data": [table_to_bytes(pa.Table.from_batches(held))]}
+            )
 
 
 def collect(frames: dict[str, DataFrame]) -> dict[str, pa.Table | Exception]:
@@ -64,24 +67,24 @@ def _collected(frames: dict[str, DataFrame]) -> dict[str, pa.Table]:
     blobs = reduce(lambda a, b: a.union(b), named).coalesce(2)
     parts: dict[str, list[pa.Table]] = {name: [] for name in frames}
     for name, data in blobs.collect():
-        parts[name].append(unpacked(bytes(data)))
+        parts[name].append(table_from_bytes(bytes(data)))
     return {name: pa.concat_tables(p) if p else pa.table({}) for name, p in parts.items()}
 
 
 class Answers:
-    """The answers to all cases by one plan, a group of cases at a time."""
+    """The answers to cases by one plan, a group of cases at a time."""
 
-    def __init__(self, build: Callable[[Case], DataFrame]) -> None:
-        self.build = build
+    def __init__(self, cases: list[Case], build: Callable[[Case], DataFrame]) -> None:
+        self.cases, self.build = cases, build
         self.known: dict[str, pa.Table | Exception] = {}
 
     def of(self, case: Case) -> pa.Table | None:
         if case.name not in self.known:
-            at = ALL_CASES.index(case) // TOGETHER * TOGETHER
-            self._run(ALL_CASES[at : at + TOGETHER])
+            at = self.cases.index(case) // TOGETHER * TOGETHER
+            self._run(self.cases[at : at + TOGETHER])
         answer = self.known[case.name]
         if isinstance(answer, Exception) and "microseconds" in str(answer):
-            assert case.build().node.type.clock == "timestamp"
+            assert case.plan.type.clock == "timestamp"
             return None  # refused, because Spark's timestamps cannot hold instants between microseconds
         if isinstance(answer, Exception):
             raise answer
@@ -115,34 +118,36 @@ def lake(case: Case, folder: Path) -> dict[str, Query]:
 
 
 @pytest.fixture(scope="module")
-def by_slices(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    folder = tmp_path_factory.mktemp("lakes")
-    return Answers(lambda c: c.build(lake(c, folder)).to_spark(spark, plan="slices", slices=3))
+def by_slices(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    folder, cases = tmp_path_factory.mktemp("lakes"), asked(request, "test_slices")
+    return Answers(cases, lambda c: c.build(lake(c, folder)).to_spark(spark, plan="slices", slices=3))
 
 
 @pytest.fixture(scope="module")
-def by_shards(spark: SparkSession) -> Answers:
-    return Answers(lambda c: c.build().to_spark(spark, plan="shards", shards=2))
+def by_shards(request: pytest.FixtureRequest, spark: SparkSession) -> Answers:
+    return Answers(asked(request, "test_shards"), lambda c: c.build().to_spark(spark, plan="shards", shards=2))
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
-def test_slices(case: Case, by_slices: Answers) -> None:
+@for_a_law(ALL_CASES)
+def test_slices(case: Case, by_slices: Answers, golden: Callable[..., None]) -> None:
     try:
         answer = by_slices.of(case)
     except hp.PlanError as error:
         if "not possible" not in str(error):
             raise
-        assert "the reach is unbounded" in str(error) or "is not in Parquet files" in str(error)
-        return  # refused with its reason, as it must be
+        assert "the reach is unbounded" in str(error) or "is not in files" in str(error)
+        answer = None  # refused with its reason, as it must be
     if answer is not None:
         case.check(answer)
+    golden("slices", case, answer)
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
-def test_shards(case: Case, by_shards: Answers) -> None:
+@for_a_law(ALL_CASES)
+def test_shards(case: Case, by_shards: Answers, golden: Callable[..., None]) -> None:
     answer = by_shards.of(case)
     if answer is not None:
         case.check(answer)
+    golden("shards", case, answer)
 
 
 def test_tasks_shed_what_their_table_cannot_hold(spark: SparkSession) -> None:
@@ -266,7 +271,7 @@ def test_spark_spreads_the_labels_evenly(spark: SparkSession) -> None:
     numbers = spark.range(-50, 50).selectExpr("cast(id as int) i", "hash(cast(id as int)) h").collect()
     assert all(spark_hash(row.i) == row.h for row in numbers)
     for shards in (1, 2, 7, 64):
-        assert [spark_hash(label) % shards for label in labels(shards)] == list(range(shards))
+        assert [spark_hash(label) % shards for label in shard_labels(shards)] == list(range(shards))
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------------
@@ -296,7 +301,7 @@ def test_what_a_task_refuses_reaches_the_user(spark: SparkSession) -> None:
         PythonException, match=r"DataError: signal: two events of key .* overlap(.|\n)*Hint: a signal has one"
     ) as caught:
         query.to_spark(spark).collect()
-    error = cause(caught.value)
+    error = task_error(caught.value)
     assert isinstance(error, hp.DataError)
     assert error.message.startswith("signal: two events of key")
     assert error.hint is not None and "ties" in error.hint

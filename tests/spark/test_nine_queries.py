@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.engine.test_out_of_order import TABLES, S, example
 from tests.spark.test_streaming import arrive
-from tests.test_out_of_order import TABLES, S, example
 
 import hydrophone as hp
 

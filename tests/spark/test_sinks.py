@@ -15,10 +15,11 @@ from tests.spark.test_streaming import arrive
 
 import hydrophone as hp
 from hydrophone import cli
-from hydrophone.plan.rewrite import rewrite
+from hydrophone.compiler import result_range as narrow
+from hydrophone.compiler.compile import compile_plan
+from hydrophone.connect import csv
 from hydrophone.plan.source import Source
-from hydrophone.spark import narrow, sinks
-from hydrophone.spark.scan import scan_of
+from hydrophone.spark.batch.scan import condition_of
 from hydrophone.spark.titles import described
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def test_what_a_sink_cannot_hold_is_refused_before_anything_runs(spark: SparkSes
 
 def test_complex_values_are_two_columns_in_csv(spark: SparkSession) -> None:
     frame = spark.sql("select 1 as k, named_struct('re', 2D, 'im', 3D) as value")
-    assert sinks.flat(frame).toArrow().to_pydict() == {"k": [1], "value.re": [2.0], "value.im": [3.0]}
+    assert csv.flat(frame).toArrow().to_pydict() == {"k": [1], "value.re": [2.0], "value.im": [3.0]}
 
 
 # --- streams ------------------------------------------------------------------------------------------------------------
@@ -181,10 +182,10 @@ def test_a_part_of_the_answer_is_what_a_filter_gives(spark: SparkSession, tmp_pa
 
 def test_the_conditions_reach_the_scan(tmp_path: Path) -> None:
     query = smooth(lake(tmp_path))
-    part = narrow.Part.of(query.node.type, hp.col("k") == 3, MINUTE, None, "rows")
-    root = rewrite(part.of_plan(query.node))
+    part = narrow.ResultRange.of(query.node.type, hp.col("k") == 3, MINUTE, None, "rows")
+    root = compile_plan(part.restrict(query.node))
     (source,) = [n for n in root.topological() if isinstance(n, Source)]
-    condition = str(scan_of(root, source).condition)
+    condition = str(condition_of(root, source))
     assert "k == 3" in condition and "t >= " in condition
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +14,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from tests.cases import ALL_CASES, Case, rows
 from tests.cases.table import assert_same
+from tests.choice import for_a_law, may_stall
+from tests.laws.harness import FAR, last_instant
 from tests.laws.test_late import POLICIES, SOURCES, aside, disordered
+from tests.model.test_clock_guard import POLICIES as CLOCKS
+from tests.model.test_clock_guard import counts, readings
 
 import hydrophone as hp
+from hydrophone.api import Query
 from hydrophone.errors import StateVersionError
-from hydrophone.handles import Query
-from hydrophone.spark import cells, partial
-from hydrophone.spark.exchange import labels
-from hydrophone.spark.pack import SINK, Chunk, Kind, Seen, by_content, key_columns
-from hydrophone.spark.stateful import Shard, ShardPlan
-from hydrophone.spark.streaming import Plan
-from hydrophone.spark.wire import unpacked
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
+from hydrophone.ops.aggregates import task_aggregates as cells
+from hydrophone.spark.exchange.shuffle import shard_labels
+from hydrophone.spark.exchange.table_bytes import table_from_bytes
+from hydrophone.spark.streaming import partial_aggregates
+from hydrophone.spark.streaming.chunks import SINK, Chunk, Kind, TaskProgress, key_columns, sort_by_content
+from hydrophone.spark.streaming.query import StreamPlan
+from hydrophone.spark.streaming.shard import Shard, ShardPlan, ShardTask, processor
 
 
 class Rehearsal:
@@ -32,9 +41,9 @@ class Rehearsal:
 
     def __init__(self, query: Query, shards: int, late: hp.late.Late, seed: int = 0, *, combine: bool = False) -> None:
         self.combine, self.marks, self.cells = combine, dict[int, int](), 0
-        self.plan = Plan.of(query.node, late)
+        self.plan = StreamPlan.of(query.node, late)
         self.stages: list[ShardPlan] = self.plan.shards(shards, late, "rows")
-        self.labels = labels(shards)
+        self.labels = shard_labels(shards)
         self.state: dict[tuple[int, int], dict[str, bytes]] = defaultdict(dict)
         self.live: dict[tuple[int, int], Shard] = {}
         self.rng = np.random.default_rng(seed)
@@ -48,7 +57,7 @@ class Rehearsal:
         chunks: list[Chunk] = []
         for number, feed in enumerate(self.plan.feeds):
             packer = self.plan.packer(feed, len(self.labels))
-            seen = Seen(self.marks.get(number, MIN_TIME) if self.combine else None)
+            seen = TaskProgress(self.marks.get(number, MIN_TIME) if self.combine else None)
             batches = []
             for piece, table in enumerate(_pieces(rows.get(number), self.rng)):
                 batches += packer.pack("", piece, table, seen)
@@ -62,12 +71,12 @@ class Rehearsal:
                     b.set_column(6, "data", pa.array([str(clock).encode()] * len(b), pa.binary())) for b in told
                 ]
             chunks += [Chunk(*r.values()) for b in batches for r in b.to_pylist()]
-        self.cells += sum(c.kind == Kind.CELLS for c in chunks)
+        self.cells += sum(c.kind == Kind.PARTIALS for c in chunks)
         for stage in self.stages:
             chunks = self._stage(stage, chunks)
         assert {c.stage for c in chunks} <= {SINK}
-        self.results += [unpacked(c.data) for c in chunks if c.kind == Kind.RESULT]
-        self.late += [unpacked(c.data) for c in chunks if c.kind == Kind.LATE]
+        self.results += [table_from_bytes(c.data) for c in chunks if c.kind == Kind.RESULT]
+        self.late += [table_from_bytes(c.data) for c in chunks if c.kind == Kind.LATE]
         metrics = [json.loads(c.data) for c in chunks if c.kind == Kind.METRICS]
         self.marks |= {int(n): mark for m in metrics for n, mark in m["marks"].items()}
         return metrics
@@ -103,26 +112,29 @@ def _query(case: Case) -> Query:
     return replace(case, inputs={n: replace(s, progress=hp.ordered()) for n, s in case.inputs.items()}).build()
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda c: c.name)
-def test_every_case(case: Case) -> None:
+@for_a_law(ALL_CASES)
+def test_every_case(case: Case, golden: Callable[..., None]) -> None:
     query = _query(case)
     stream = Rehearsal(query, 3, hp.late.error(), seed=len(case.name))
     tables = [f.source.data.table for f in stream.plan.feeds]
     starts = [next(s for s in case.inputs.values() if s.table is t).starts() for t in tables]
     rng = np.random.default_rng(1)
     order = [rng.permutation(len(t)) for t in tables]
-    done = 0
+    done, last = 0, last_instant(list(case.inputs.values()))
     while any(done < len(o) for o in order):
         step = {
             n: t.take(pa.array(o[done : done + 20], pa.int64()))
             for n, (t, o) in enumerate(zip(tables, order, strict=True))
         }
         done += 20
-        left = {n: int(s[o[done:]].min(initial=MAX_TIME)) for n, (s, o) in enumerate(zip(starts, order, strict=True))}
+        left = {n: int(s[o[done:]].min(initial=last)) for n, (s, o) in enumerate(zip(starts, order, strict=True))}
         stream.run(step, left)
-    stream.run({}, dict.fromkeys(range(len(tables)), MAX_TIME))
+    # A stream has no end: its marks go on. Only what it would refuse gets one.
+    end = MAX_TIME if may_stall(case) else add_time(last, FAR)
+    stream.run({}, dict.fromkeys(range(len(tables)), end))
     answer = pa.concat_tables(stream.results) if stream.results else query.to_arrow().slice(0, 0)
     case.check(answer)
+    golden("streaming", case, answer)
 
 
 # --- rows merged before the exchange ------------------------------------------------------------------------------------
@@ -131,8 +143,8 @@ def test_every_case(case: Case) -> None:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of any size are merged, however little is gained, and whatever was given up before."""
-    monkeypatch.setattr(partial, "LEAST", 0)
-    monkeypatch.setattr(partial, "WORTH", 1)
+    monkeypatch.setattr(partial_aggregates, "MIN_ROWS", 0)
+    monkeypatch.setattr(partial_aggregates, "MAX_SHARE_SENT", 1)
     monkeypatch.setattr(cells, "_skip", {})
 
 
@@ -199,7 +211,7 @@ def test_merged_rows_give_the_answer_of_rows(
     late = hp.late.side(str(tmp_path)) if action == "side" else hp.late.adjust()
     if action == "side":  # a table that sheds, in tasks that forget keys on the way
         monkeypatch.setattr(cells, "ENTRIES", 2)
-        monkeypatch.setattr(partial, "KEYS", 3)
+        monkeypatch.setattr(partial_aggregates, "KEY_COLUMNS", 3)
     rng = np.random.default_rng(len(name))
     table = skewed(5, 400)
     query = merged_queries(hp.from_arrow(table, key="k", time="t", progress=hp.delayed(60)))[name]
@@ -253,10 +265,10 @@ def test_where_little_is_gained_rows_travel(
     entries: int, size: int, merged: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch whose cells have no room in the table travels at once; else what has left a task says whether to go on."""
-    monkeypatch.setattr(partial, "LEAST", 1)
+    monkeypatch.setattr(partial_aggregates, "MIN_ROWS", 1)
     monkeypatch.setattr(cells, "ENTRIES", entries)
     monkeypatch.setattr(cells, "_skip", {})
-    rows = hp.from_arrow(skewed(1, 400), key="k", time="t", progress=hp.delayed(100_000))
+    rows = hp.from_arrow(skewed(1, 400), key="k", time="t", progress=hp.delayed(100_000, ahead=None))
     stream = Rehearsal(rows.tumble(size).agg(n=hp.count()), 1, hp.late.error(), combine=True)
     found = [sum(m["merged"] for m in stream.run({0: skewed(1, 400)})) for _ in range(3)]
     assert found == merged
@@ -264,12 +276,12 @@ def test_where_little_is_gained_rows_travel(
 
 
 def test_the_first_rows_of_a_task_travel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial, "LEAST", 500)
+    monkeypatch.setattr(partial_aggregates, "MIN_ROWS", 500)
     monkeypatch.setattr(cells, "_skip", {})
     table = skewed(1, 400)
-    rows = hp.from_arrow(table, key="k", time="t", progress=hp.delayed(100_000))
-    plan = Plan.of(rows.tumble(3_000).agg(n=hp.count()).node, hp.late.error())
-    packer, seen = plan.packer(plan.feeds[0], 2), Seen(MIN_TIME)
+    rows = hp.from_arrow(table, key="k", time="t", progress=hp.delayed(100_000, ahead=None))
+    plan = StreamPlan.of(rows.tumble(3_000).agg(n=hp.count()).node, hp.late.error())
+    packer, seen = plan.packer(plan.feeds[0], 2), TaskProgress(MIN_TIME)
     merged = []
     for number in range(4):
         list(packer.pack("", number, table.slice(100 * number), seen))
@@ -385,11 +397,21 @@ def test_rows_without_the_new_key_may_be_filtered_before_key_by() -> None:
         Rehearsal(unfiltered, 3, hp.late.error()).run({0: rows})
 
 
+def test_spark_asks_for_the_state_without_importing_this_package(tmp_path: Path) -> None:
+    """When a query starts, a Python process on the driver has ten seconds to say which state there is."""
+    stage = StreamPlan.of(_readings().node, hp.late.error()).shards(2, hp.late.error(), "rows")[0]
+    (tmp_path / "processor").write_bytes(cloudpickle.dumps(processor(ShardTask("query", stage, None))))
+    code = "import pickle, sys; from unittest.mock import Mock; p = pickle.load(open(sys.argv[1], 'rb')); p.init(h := Mock())"
+    shown = "print(h.getMapState.call_args.args[0], {'hydrophone', 'numba', 'pandas'} & sys.modules.keys())"
+    command = [sys.executable, "-c", f"{code}; {shown}", str(tmp_path / "processor")]
+    assert subprocess.check_output(command, text=True) == "blocks set()\n"
+
+
 def test_content_orders_rows_whatever_came_first() -> None:
     rows = pa.table({"x": [0.0, -0.0, float("nan"), 1.5, None], "n": [[1], [2], None, [3], [4]]})
     mixed = rows.take(pa.array([3, 1, 4, 0, 2]))
-    again = by_content(by_content(mixed).take(pa.array([4, 2, 0, 1, 3])))
-    assert str(again.to_pylist()) == str(by_content(mixed).to_pylist())
+    again = sort_by_content(sort_by_content(mixed).take(pa.array([4, 2, 0, 1, 3])))
+    assert str(again.to_pylist()) == str(sort_by_content(mixed).to_pylist())
 
 
 def test_the_clock_moves_a_source_that_has_no_rows() -> None:
@@ -399,3 +421,26 @@ def test_the_clock_moves_a_source_that_has_no_rows() -> None:
     assert {m["marks"]["0"] for m in stream.run({}, clock=1_500)} == {1_900}
     late = stream.run({0: READINGS.slice(0, 10)}, clock=9_000)
     assert sum(m["late"]["0"] for m in late) == 10 and {m["marks"]["0"] for m in late} == {1_900}
+
+
+@pytest.mark.parametrize("combine", [False, True])
+@pytest.mark.parametrize("policy", list(CLOCKS))
+def test_a_clock_that_is_ahead_is_the_same_in_all_shards(
+    policy: str, combine: bool, eager: None, tmp_path: Path
+) -> None:
+    """Rows ahead go aside as in the local engine, whatever was merged before the exchange and wherever shards were restarted."""
+    table = readings(400, wrong=0.2)
+    query = counts(hp.from_arrow(table, key="k", time="t", progress=CLOCKS[policy]))
+    local = [r for t in query.batches(50, late=hp.late.side(str(tmp_path / "late"))) for r in rows(t)]
+    stream = Rehearsal(query, 3, hp.late.side(), combine=combine)
+    late = 0
+    for at in range(0, len(table), 50):
+        late += sum(sum(m["late"].values()) for m in stream.run({0: table.slice(at, 50)}))
+    assert late == len(aside(tmp_path / "late")) > 50
+    assert sorted(map(str, rows(pa.concat_tables(stream.late)))) == sorted(map(str, aside(tmp_path / "late")))
+    marks = {shard.trackers[0].mark for shard in stream.live.values()}
+    assert len(marks) == 1
+    known = {json.dumps(json.loads(blocks["trackers"])[0]) for blocks in stream.state.values()}
+    assert len(known) == 1, "shards believe different things"
+    given = [r for t in stream.results for r in rows(t)]
+    assert set(given) <= set(local) and len(given) >= len(local) - 40

@@ -19,9 +19,9 @@ from tests.cases import ALL_CASES, Case, Source
 from tests.cases.table import assert_same, rows
 
 import hydrophone as hp
-from hydrophone.spark import note, sinks
-from hydrophone.spark.cells import ENTRIES
-from hydrophone.spark.streaming import RunningQuery, settings_of
+from hydrophone.ops.aggregates.task_aggregates import ENTRIES
+from hydrophone.spark.streaming import claims, sinks, source_log
+from hydrophone.spark.streaming.query import RunningQuery, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ def test_equals_the_local_answer(spark: SparkSession, tmp_path: Path, names: tup
         running.append((case, ended.build().to_arrow(), cut, home / "out", started))
     for case, local, cut, path, query in running:
         query.wait()
-        time = len(case.build().node.type.key)
+        time = len(case.plan.type.key)
         found, wanted = ([r for r in rows(t) if r[time] < cut] for t in (result(path), local))
         assert wanted, case.name
         assert_same(found, wanted, case.tolerance)
@@ -129,7 +129,7 @@ def test_tasks_merge_rows_that_are_in_time(spark: SparkSession, tmp_path: Path) 
     times[2][:100] -= 3_000
     tables = [pa.table({"k": rng.integers(0, 9, len(t)), "t": t, "v": rng.integers(0, 99, len(t))}) for t in times]
     arrive(tmp_path / "in", tables[:1])
-    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed(0))
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed(0, ahead=None))
     query = source.tumble(100).agg(n=hp.count(), v=hp.sum("v"))
     merged, late, answers = [], [], []
     for n, combine in enumerate((True, False)):
@@ -155,7 +155,7 @@ def test_tasks_shed_what_their_table_cannot_hold(spark: SparkSession, tmp_path: 
     table, last = pa.table(columns), pa.table({"k": [0], "t": [5_000], "v": [0]})
     assert len(np.unique(columns["k"])) > ENTRIES + 20_000
     arrive(tmp_path / "in", [table, last])
-    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered())
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.ordered(ahead=None))
     answers = {}
     for name, spread in {"plain": hp.max("v"), "own": hp.std("v")}.items():
         query = source.tumble(1_000).agg(n=hp.count(), v=hp.sum("v"), spread=spread)
@@ -265,7 +265,7 @@ def test_main_plus_late_is_the_input(spark: SparkSession, tmp_path: Path, caplog
 
 
 def test_spark_writes_where_python_cannot(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sinks, note):
+    for module in (sinks, claims, source_log):
         monkeypatch.setattr(module, "on_this_machine", lambda spark, path: None)
     tables = [readings(0), readings(2), readings(1)]
     arrive(tmp_path / "in", tables)
@@ -512,11 +512,13 @@ def test_a_checkpoint_on_this_machine_is_written_without_other_programs(spark: S
 def test_a_trigger_is_a_duration_or_available(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"t": [0], "v": [1.0]}), tmp_path / "a.parquet")
     source = hp.read.parquet(tmp_path, time="t", progress=hp.ordered())
-    for wrong in ("once", "-1s", 0.5j):
+    with pytest.raises(hp.ParameterError, match=r"trigger must be a text or None, got 0\.5j"):
+        source.start(spark, to=hp.write.memory(), checkpoint=str(tmp_path / "c"), trigger=0.5j)  # type: ignore[arg-type]
+    for wrong in ("once", "-1s"):
         with pytest.raises(
             hp.ParameterError, match=r"trigger must be .*got .*\s.*\s.*\"available\" takes what is there"
         ):
-            source.start(spark, to=hp.write.memory(), checkpoint=str(tmp_path / "c"), trigger=wrong)  # type: ignore[arg-type]
+            source.start(spark, to=hp.write.memory(), checkpoint=str(tmp_path / "c"), trigger=wrong)
     assert not (tmp_path / "c").exists()
 
 

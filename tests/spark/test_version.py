@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone import doctor
+from hydrophone.cli import doctor
 from hydrophone.spark.version import check_home, version_at
 
 QUERY = hp.from_arrow(pa.table({"t": [0, 1], "v": [1.0, 2.0]}), time="t")
@@ -54,7 +54,7 @@ def test_spark_home_of_another_version(tmp_path: Path) -> None:
         "import pyarrow as pa, hydrophone as hp\nq = hp.from_arrow(pa.table({'t': [0]}), time='t')\n"
     )
     environment = {**os.environ, "SPARK_HOME": str(another_spark(tmp_path / "old"))}
-    command = [sys.executable, "-m", "hydrophone.cli", "run", "query.py:q", "--engine", "spark", "--to", "out"]
+    command = [sys.executable, "-m", "hydrophone", "run", "query.py:q", "--engine", "spark", "--to", "out"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
     assert done.stderr.startswith(f"hydrophone: spark: SPARK_HOME is {tmp_path}/old, which is Spark 3.5.6")

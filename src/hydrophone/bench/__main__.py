@@ -11,7 +11,7 @@ from pathlib import Path
 from hydrophone.bench.chart import chart
 from hydrophone.bench.harness import Case, Result, measure
 from hydrophone.bench.registry import BENCHES, describe, load
-from hydrophone.query_file import UsageError
+from hydrophone.cli.query_file import UsageError
 
 
 def main(arguments: list[str] | None = None) -> int:

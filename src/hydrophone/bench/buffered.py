@@ -16,7 +16,7 @@ from hydrophone.bench.harness import Answer, Turns
 from hydrophone.bench.oop import Found, Values
 from hydrophone.bench.packets import Link
 from hydrophone.engine.local import Live
-from hydrophone.ops.panes import PaneKernel
+from hydrophone.ops.aggregates.panes import PaneKernel
 
 SHAPES = ((50_000, 1), (50_000, 5), (50_000, 100), (500, 1_000))
 """How many keys, and events of each in a window."""
@@ -59,9 +59,9 @@ def in_turn(keys: int, shared: int, runs: int) -> Ran:
 def run(query: hp.Stream, rows: int, alone: float) -> tuple[float, float, Answer]:
     """One way: processor time, the peak of the state in megabytes, and the answer."""
     live = Live(query.node, hp.late.error())
-    for kernel in live.pipeline.kernels.values():
-        if isinstance(kernel, PaneKernel):
-            kernel.ALONE = alone
+    for station in live.pipeline.stations.values():
+        if isinstance(station.kernel, PaneKernel):
+            station.kernel.ALONE = alone
     table = live.sources[0].data.table  # type: ignore[attr-defined]
     took, peak, found = 0.0, 0, Found()
     for at in range(0, rows, BATCH):

@@ -22,9 +22,9 @@ import hydrophone as hp
 from hydrophone.bench.harness import Answer, Turns
 from hydrophone.bench.oop import Found, Values
 from hydrophone.bench.packets import SECOND, Link
+from hydrophone.cli.progress_bar import working
 from hydrophone.engine.local import Live
-from hydrophone.ops.flush import Flush
-from hydrophone.ticker import working
+from hydrophone.ops.aggregates.flush import Flush
 
 BATCH = 16_384
 WINDOWS = 4

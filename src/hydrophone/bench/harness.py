@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from hydrophone.ticker import working
+from hydrophone.cli.progress_bar import working
 
 Answer = Sequence[float]
 """A few numbers that stand for an answer, such as count, sum and sum of squares."""

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 import hydrophone as hp
+from hydrophone.api import Stream
 from hydrophone.bench.harness import Turns
 from hydrophone.bench.oop import Measured, Values, drive, stream
 from hydrophone.bench.packets import ADDRESS, SECOND, Link, Packets
-from hydrophone.handles import Stream
-from hydrophone.ops.joins import BandJoin
+from hydrophone.cli.progress_bar import working
+from hydrophone.ops.relational.band_join import BandJoin
 from hydrophone.plan.node import Node
-from hydrophone.ticker import working
 
 OFF = "individual marks"
 

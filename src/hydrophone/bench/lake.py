@@ -19,7 +19,7 @@ import hydrophone as hp
 from hydrophone.bench.grouped_batch import PERIOD, TAPS, answer
 from hydrophone.bench.harness import Case
 from hydrophone.bench.jobs import job
-from hydrophone.spark import batch
+from hydrophone.spark.batch import plan as batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,12 +11,12 @@ import pyarrow as pa
 import scipy.signal
 
 import hydrophone as hp
-from hydrophone.batch import Events, Progress, Segments
 from hydrophone.bench.harness import Answer, Case, summary
 from hydrophone.bench.peers import flat_numpy
+from hydrophone.compiler.compile import lower
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.plan.lower import lower
-from hydrophone.timebase import Timebase, Timebases
+from hydrophone.model.batch import Events, Progress, Segments
+from hydrophone.model.timebase import Timebase, Timebases
 
 PERIOD = 1_000_000
 TAPS = np.random.default_rng(1).random(32)

@@ -19,9 +19,10 @@ import pyarrow as pa
 import hydrophone as hp
 from hydrophone.bench.harness import Answer, Turns
 from hydrophone.bench.packets import ADDRESS, SECOND, Link, Packets
+from hydrophone.cli.progress_bar import working
 from hydrophone.engine.local import Arrival, Live
-from hydrophone.keys import spread
-from hydrophone.ticker import working
+from hydrophone.model.key_table import shard_of_keys
+from hydrophone.model.progress import Policy
 
 TWIN = "in-order twin"
 TICK = SECOND // 4
@@ -98,7 +99,7 @@ class Found:
         """Count and hash."""
         for piece in pieces:
             self.rows += len(piece)
-            self.total += int(spread(piece.columns, _LARGE, len(piece)).sum())
+            self.total += int(shard_of_keys(piece.columns, _LARGE, len(piece)).sum())
 
     @property
     def answer(self) -> Answer:
@@ -143,7 +144,7 @@ def numbers(
     return Turns(name, run, "MB of state" if what == "peak" else "s")
 
 
-def stream(packets: Packets, key: Sequence[str] = (), progress: hp.progress.Policy | None = None) -> hp.Stream:
+def stream(packets: Packets, key: Sequence[str] = (), progress: Policy | None = None) -> hp.Stream:
     """Packets as a stream that promises order, unless it promises something else."""
     return hp.from_arrow(packets.table, key=key, time="ts", progress=progress or hp.ordered())
 

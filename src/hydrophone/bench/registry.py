@@ -17,6 +17,8 @@ BENCHES = {
     "many_keys": "many_keys:cases",
     "asof": "asof:cases",
     "shj_snj": "shj_snj:cases",
+    "long_fir": "long_fir:cases",
+    "vibration": "vibration:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",
     "trill_q3": "trill:q3",

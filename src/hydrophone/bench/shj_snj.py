@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.batch import Events, Progress
 from hydrophone.bench.harness import Answer, Case
+from hydrophone.compiler.compile import lower
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.plan.lower import lower
+from hydrophone.model.batch import Events, Progress
 
 RANGE = 100_000
 AT_ONCE = 100

@@ -16,18 +16,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hydrophone.batch import Ints
 from hydrophone.bench.harness import Answer, Turns
 from hydrophone.bench.oop import Found, Values
 from hydrophone.bench.packets import Link
-from hydrophone.spark.low_level import Flush, LowLevel
-from hydrophone.ticker import working
+from hydrophone.cli.progress_bar import working
+from hydrophone.model.batch import Ints
+from hydrophone.model.fixed_hash_table import FixedHashTable, FlushMode
 
 CHUNK = 1_024
 WINDOWS = 4
 PER_GROUP = 20
 """Packets of a group in a window."""
-WAYS = {"lazy flush": (Flush.LAZY, 1), "slow flush": (Flush.SLOW, 8), "in order, slow flush": (Flush.IN_ORDER, 1)}
+WAYS = {
+    "lazy flush": (FlushMode.LAZY, 1),
+    "slow flush": (FlushMode.SLOW, 8),
+    "in order, slow flush": (FlushMode.IN_ORDER, 1),
+}
 """By name how to flush, and the packets for each old aggregate: in order one each, as in the paper, to be done early."""
 IN_ORDER = "in order, slow flush"
 RINGS = (16_384, 65_536)
@@ -72,7 +76,7 @@ def _measured(group: Ints, window: Ints, size: int, way: str) -> tuple[Times, An
     flush, every = WAYS[way]
     for _ in range(3):
         with working(f"oop_throughput: {way}"):
-            took, shed = run(LowLevel(size, [(np.add, np.int64)], flush, every=every), group, window)
+            took, shed = run(FixedHashTable(size, [(np.add, np.int64)], flush, every=every), group, window)
         least = took if least is None else np.minimum(least, took)
         answer = high_level(shed)
     assert least is not None
@@ -82,7 +86,7 @@ def _measured(group: Ints, window: Ints, size: int, way: str) -> tuple[Times, An
 Shed = list[tuple[Ints, Ints, list[Ints]]]
 
 
-def run(table: LowLevel, group: Ints, window: Ints) -> tuple[Times, Shed]:
+def run(table: FixedHashTable, group: Ints, window: Ints) -> tuple[Times, Shed]:
     """Send all packets through a table; gives the processor time of every chunk and what was shed."""
     ones = np.ones(CHUNK, np.int64)
     took, shed = [], []

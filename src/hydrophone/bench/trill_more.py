@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.batch import Events, Progress, Segments
 from hydrophone.bench.harness import Answer, Case, summary
 from hydrophone.bench.local_engine import PERIOD, ours, signal
 from hydrophone.bench.trill import PATTERN, identity
+from hydrophone.compiler.compile import lower
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.plan.lower import lower
-from hydrophone.timebase import Timebase, Timebases
+from hydrophone.model.batch import Events, Progress, Segments
+from hydrophone.model.timebase import Timebase, Timebases
 
 Samples = npt.NDArray[np.float64]
 

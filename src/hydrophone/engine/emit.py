@@ -1,4 +1,4 @@
-"""From batches to rows: slots become keys again, nanoseconds the user's kind of time; as rows or as segments."""
+"""Output: batches become tables of rows or segments. Slots become keys, and nanoseconds the user's type of time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from hydrophone.batch import Batch, Events, Ints, Segments, Windows
 from hydrophone.errors import ParameterError, located
-from hydrophone.keys import KeyTable
-from hydrophone.ops.rows import sample_columns
+from hydrophone.model.batch import Batch, Events, Ints, Segments, Windows
+from hydrophone.model.key_table import KeyTable
+from hydrophone.ops.relational.rows import sample_columns
 from hydrophone.plan.types import (
     DataType,
     StreamType,
@@ -24,14 +24,14 @@ from hydrophone.plan.types import (
     sample_names,
 )
 
-FEW = 4_096
-"""Rows below which a table costs about the same, however few they are."""
+MERGE_BELOW_ROWS = 4_096
+"""Smaller tables are merged: below this, the cost of a table does not depend on its rows."""
 
 Shape = Literal["rows", "segments"]
-"""How a uniform signal leaves: a row per sample, or a row per contiguous run with an array."""
+"""The output shape of a uniform signal: a row per sample, or a row per segment with an array."""
 
 
-def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
+def result_schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     """The columns of a result."""
     head = [*kind.key, pa.field(kind.time, kind.stamp)]
     if isinstance(kind, StreamType):
@@ -49,7 +49,7 @@ def schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
 
 @located
 def check_shape(kind: DataType, shape: str) -> Shape:
-    """A user's word for the shape of the result."""
+    """Check the user's `shape`."""
     if shape not in ("rows", "segments"):
         raise ParameterError(f"shape must be 'rows' or 'segments', got {shape!r}")
     if shape == "segments" and not isinstance(kind, UniformType):
@@ -60,8 +60,8 @@ def check_shape(kind: DataType, shape: str) -> Shape:
 
 
 def _check_names(kind: DataType, shape: Shape) -> None:
-    """Refuse a key or time that is called what samples are called: nobody could tell the two columns apart."""
-    names = schema(kind, shape).names
+    """Refuse a key or time column with the name of the sample column."""
+    names = result_schema(kind, shape).names
     for name in (*kind.key.names, kind.time):
         if names.count(name) > 1:
             raise ParameterError(
@@ -72,47 +72,51 @@ def _check_names(kind: DataType, shape: Shape) -> None:
             )
 
 
-def owners(batch: Batch) -> Ints:
-    """The instant that owns each row: an event's start, a window's end; of a segment's samples each its own (see `owned`)."""
+def owner_instants(batch: Batch) -> Ints:
+    """The instant that owns each row: the start of an event, the last instant of a window. Samples own themselves (see `owned_rows`)."""
     if isinstance(batch, Events):
         return batch.start
     return batch.time if isinstance(batch, Windows) else batch.sample_time
 
 
-def owned(batch: Batch, start: int, stop: int) -> Batch:
-    """The part of a batch whose owner instants lie in ``[start, stop)``."""
+def owned_rows(batch: Batch, start: int, stop: int) -> Batch:
+    """The rows of a batch whose owner instants lie in ``[start, stop)``."""
     if isinstance(batch, Segments):
         low, high = (batch.base.index_from_mark(batch.slot, t) for t in (start, stop))
-        return batch.split(high)[0].split(_aligned(batch, low, high))[1] if len(batch) else batch
-    at = owners(batch)
+        return batch.split(high)[0].split(_aligned_low(batch, low, high))[1] if len(batch) else batch
+    at = owner_instants(batch)
     keep = (at >= start) & (at < stop)
     return batch if keep.all() else batch.select(keep)
 
 
-def _aligned(batch: Segments, low: Ints, high: Ints) -> Ints:
-    """`low` for the runs that are left once those at or after `high` are gone."""
+def _aligned_low(batch: Segments, low: Ints, high: Ints) -> Ints:
+    """`low` of the segments that remain after a cut at `high`."""
     return low[np.clip(high, batch.first, batch.next) > batch.first]
 
 
-def tables(batches: Iterable[Batch], kind: DataType, keys: KeyTable, shape: Shape = "rows") -> Iterator[pa.Table]:
-    """Batches as the user sees them, in their order; small batches of events that follow each other are one."""
+def result_tables(
+    batches: Iterable[Batch], kind: DataType, keys: KeyTable, shape: Shape = "rows"
+) -> Iterator[pa.Table]:
+    """Batches as tables for the user, in order; consecutive small batches of events are merged."""
     few: list[Events] = []
     for batch in batches:
-        small = batch if isinstance(batch, Events) and len(batch) < FEW else None
-        if few and not (small and small.columns.schema == few[0].columns.schema and sum(map(len, few)) < FEW):
-            yield table(Events.concat(few), kind, keys, shape)
+        small = batch if isinstance(batch, Events) and len(batch) < MERGE_BELOW_ROWS else None
+        if few and not (
+            small and small.columns.schema == few[0].columns.schema and sum(map(len, few)) < MERGE_BELOW_ROWS
+        ):
+            yield result_table(Events.concat(few), kind, keys, shape)
             few = []
         if small:
             few.append(small)
         else:
-            yield table(batch, kind, keys, shape)
+            yield result_table(batch, kind, keys, shape)
     if few:
-        yield table(Events.concat(few), kind, keys, shape)
+        yield result_table(Events.concat(few), kind, keys, shape)
 
 
-def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -> pa.Table:
+def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -> pa.Table:
     """A batch as the user sees it."""
-    out = schema(kind, shape)
+    out = result_schema(kind, shape)
     stamp = out.field(kind.time).type
 
     def when(times: Ints) -> pa.Array:
@@ -135,7 +139,7 @@ def table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -
     num, den, _ = batch.base.rows(batch.slot)
     vectors = [np.arange(len(batch.values) + 1) * kind.channels] if kind.channels else []
     arrays = _arrays(batch.values.reshape(-1), *vectors, batch.offsets)
-    start = when(batch.base.instant(batch.slot, batch.first))
+    start = when(batch.base.times(batch.slot, batch.first))
     return pa.table([*keys.columns(batch.slot), start, pa.array(num / den), arrays], schema=out)
 
 
@@ -151,6 +155,6 @@ def _arrays(values: np.ndarray[Any, Any], *offsets: Ints) -> pa.Array:
     return column
 
 
-def points(kind: StreamType) -> StreamType:
+def without_lifetimes(kind: StreamType) -> StreamType:
     """The same stream without lifetimes."""
     return replace(kind, end=None)

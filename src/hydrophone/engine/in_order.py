@@ -1,6 +1,6 @@
-"""The in-order twin of a plan: rows are sorted at the sources, merged at unions and sorted after operators that give disorder.
+"""The in-order variant of a plan: rows are sorted at the sources, merged at unions, and sorted after operators that disorder them.
 
-Hydrophone needs none of this. It is what a system must do that knows progress only through order, and is there to compare with:
+Hydrophone does not need it. It is what a system without out-of-order processing must do, and serves for comparison:
 ``query.batches(order="enforce")`` and the benchmarks ``oop_*``.
 """
 
@@ -11,32 +11,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hydrophone.batch import Batch, Events
-from hydrophone.kernel import Kernel, Marks
-from hydrophone.plan.lower import Lowered
+from hydrophone.compiler.ports import Lowered
+from hydrophone.model.batch import Batch, Events
+from hydrophone.model.kernel import Kernel, Marks
+from hydrophone.model.state import KeptBatches
 from hydrophone.plan.node import Node, Order, topological
 from hydrophone.plan.source import Port
 from hydrophone.plan.types import StreamType
-from hydrophone.state import Parts
 
 
-def enforce(plan: Lowered) -> Lowered:
-    """The same plan with order on every edge that an operator reads; nothing is sorted for the sake of the result.
+def enforce_order(plan: Lowered) -> Lowered:
+    """Put order on every edge that an operator reads; results are not sorted.
 
-    A source that promises order is believed, and hands its rows on. Row by row operators keep the order of their input, so that
-    rows wait behind them: filtered, with the columns that are wanted, and with keys as slots.
+    A source that promises order is not sorted. Row operators keep order, so that rows are sorted after them: filtered, projected, and
+    with keys as slots.
     """
     done: dict[Node, Node] = {}
     loose: set[Node] = set()
     for node in topological(plan.roots):
         wait = set() if node.rowwise else loose & set(node.inputs)
         done[node] = node.with_inputs([InOrder(inputs=(done[i],)) if i in wait else done[i] for i in node.inputs])
-        if _disorders(node) or (node.rowwise and loose & set(node.inputs)):
+        if _gives_disorder(node) or (node.rowwise and loose & set(node.inputs)):
             loose.add(node)
     return Lowered(tuple(done[r] for r in plan.roots), plan.sources)
 
 
-def _disorders(node: Node) -> bool:
+def _gives_disorder(node: Node) -> bool:
     if not isinstance(node.type, StreamType) or node.rowwise or node.order is Order.INDEX:
         return False  # samples, and what the planner's Place has put in order per key
     if isinstance(node, Port):
@@ -47,7 +47,9 @@ def _disorders(node: Node) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InOrder(Node):
-    """Events wait until progress has passed them and leave in the order of time."""
+    """Hold events until the mark passes them; release them in time order."""
+
+    stable_name = "in_order"
 
     def output_type(self, x: StreamType) -> StreamType:
         """Unchanged."""
@@ -59,7 +61,7 @@ class InOrder(Node):
 
 
 class InOrderKernel(Kernel):
-    """Runs that are sorted when they come, and merged when they leave."""
+    """Sorts batches on arrival and merges them on release."""
 
     def __init__(self) -> None:
         self.waiting = SortedRuns()
@@ -71,13 +73,13 @@ class InOrderKernel(Kernel):
         return ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], int]:
-        """Let go of what starts before the mark."""
+        """Release what starts before the mark."""
         ripe = self.waiting.before(marks[0])
         return (() if ripe is None else (ripe,)), marks[0]
 
 
-class SortedRuns(Parts[Events]):
-    """Events as runs in the order of time, which leave by time alone. A row is copied only when a good part of its run has left.
+class SortedRuns(KeptBatches[Events]):
+    """Events in sorted runs, released by time. A run is copied only after enough of its rows have left.
 
     Examples
     --------
@@ -93,10 +95,10 @@ class SortedRuns(Parts[Events]):
     """
 
     SPARE = 0.15
-    """The share of a run that may have left before the rest is copied, so that its memory is given back."""
+    """Share of released rows from which a run is copied, to free its memory."""
 
     SMALL = 4096
-    """Runs of fewer rows are put together: a run costs time whenever something leaves."""
+    """Shorter runs are merged: every release takes time for each run."""
 
     def __init__(self) -> None:
         super().__init__(Events)
@@ -104,39 +106,38 @@ class SortedRuns(Parts[Events]):
 
     def add(self, batch: Events) -> None:
         """Hold these rows too."""
-        if not len(batch):
-            return
-        if self._parts and len(self._parts[-1]) + len(batch) < self.SMALL:
-            self._left.pop()
-            batch = Events.concat([self._parts.pop(), batch])
-        self._parts.append(_by_time(batch))
-        self._left.append(0)
-        self._mark(batch.slot)
+        if len(batch):
+            self._mark(batch.slot)
+            self._put_back(batch)
 
-    def _put_back(self, rows: Events) -> None:
-        self.add(rows)
+    def _put_back(self, batch: Events) -> None:
+        if self._batches and len(self._batches[-1]) + len(batch) < self.SMALL:
+            self._left.pop()
+            batch = Events.concat([self._batches.pop(), batch])
+        self._batches.append(_by_time(batch))
+        self._left.append(0)
 
     def all(self) -> Events | None:
-        """Everything that is held, in the order of time, or None."""
-        if len(self._parts) > 1:
-            self._parts, self._left = [_by_time(Events.concat(self._parts))], [0]
-        return self._parts[0] if self._parts else None
+        """All held rows in time order, or None."""
+        if len(self._batches) > 1:
+            self._batches, self._left = [_by_time(Events.concat(self._batches))], [0]
+        return self._batches[0] if self._batches else None
 
     def before(self, mark: int) -> Events | None:
-        """Give away the rows that start before the mark, in the order of time, or None where there are none."""
+        """Take the rows that start before the mark, in time order, or None."""
         ripe, runs, left = [], [], []
-        for run, gone in zip(self._parts, self._left, strict=True):
+        for run, gone in zip(self._batches, self._left, strict=True):
             cut = int(np.searchsorted(run.start, mark))
             if cut:
-                ripe.append(_slice(run, 0, cut))
+                ripe.append(_slice_events(run, 0, cut))
                 self._mark(ripe[-1].slot)
-                run, gone = _slice(run, cut, len(run)), gone + cut
+                run, gone = _slice_events(run, cut, len(run)), gone + cut
             if gone > self.SPARE * (gone + len(run)):
                 run, gone = run.select(np.arange(len(run))), 0
             if len(run):
                 runs.append(run)
                 left.append(gone)
-        self._parts, self._left = runs, left
+        self._batches, self._left = runs, left
         return _by_time(Events.concat(ripe)) if ripe else None
 
 
@@ -145,7 +146,7 @@ def _by_time(events: Events) -> Events:
     return events if (start[1:] >= start[:-1]).all() else events.select(np.argsort(start, kind="stable"))
 
 
-def _slice(events: Events, first: int, stop: int) -> Events:
+def _slice_events(events: Events, first: int, stop: int) -> Events:
     end = None if events.end is None else events.end[first:stop]
     columns = events.columns.slice(first, stop - first)
     return replace(events, slot=events.slot[first:stop], start=events.start[first:stop], end=end, columns=columns)

@@ -1,4 +1,4 @@
-"""From rows to batches: times become nanoseconds, keys become slots, and rows that cannot be used are refused."""
+"""Input: rows become batches. Times become nanoseconds, keys become slots, and invalid rows are refused."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.batch import Events, Ints, Segments, grid_per_slot
-from hydrophone.columns import one
 from hydrophone.errors import DataError
-from hydrophone.keys import KeyTable
-from hydrophone.ops.rows import column_values
-from hydrophone.plan.source import Layout, plain
-from hydrophone.plan.types import UniformType
-from hydrophone.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, format_duration
-from hydrophone.timebase import Timebases
+from hydrophone.model.batch import Events, Ints, Segments, grid_per_slot
+from hydrophone.model.key_table import KeyTable
+from hydrophone.model.take_rows import one_chunk
+from hydrophone.model.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, format_duration
+from hydrophone.model.timebase import Timebases
+from hydrophone.ops.relational.rows import column_values
+from hydrophone.plan.source import Layout, plain_type
+from hydrophone.plan.types import UniformType, rate
 
 _FINITE = (MIN_TIME + 1, MAX_TIME - 1)
 _DATES = (FIRST_DATE, LAST_DATE - 1)
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FINEST_DENOMINATOR = 1_000_000
-"""A period that a file holds as a float is taken as the simplest fraction near it."""
+"""A period stored as a float is read as the simplest fraction near it."""
 
 
 def ingest(table: pa.Table, layout: Layout, keys: KeyTable) -> Events | Segments:
     """Read rows as events, or as segments where the layout says so."""
     start = instants(table[layout.time], layout.time, _DATES)
-    slot = slots(table, layout, keys)
+    slot = key_slots(table, layout, keys)
     if layout.samples:
-        return _segments(table, layout, slot, start, len(keys))
+        return _ingest_segments(table, layout, slot, start, len(keys))
     end = None
     if layout.end:
         end = instants(table[layout.end], layout.end, _DATES)
@@ -45,11 +45,11 @@ def ingest(table: pa.Table, layout: Layout, keys: KeyTable) -> Events | Segments
     columns = table.select(list(layout.payload))
     if not layout.payload:
         return Events(slot, start, end, columns)
-    arrays = [c if c.type == plain(c.type) else c.cast(plain(c.type)) for c in columns.columns]
+    arrays = [c if c.type == plain_type(c.type) else c.cast(plain_type(c.type)) for c in columns.columns]
     return Events(slot, start, end, pa.table(arrays, names=list(layout.payload)))
 
 
-def slots(table: pa.Table, layout: Layout, keys: KeyTable) -> Ints:
+def key_slots(table: pa.Table, layout: Layout, keys: KeyTable) -> Ints:
     """The slots of the keys of rows."""
     return keys.slots([table[k] for k in layout.key]) if layout.key else keys.zeros(len(table))
 
@@ -61,7 +61,7 @@ def instants(column: pa.ChunkedArray, name: str, within: tuple[int, int] = _FINI
             f"source: {column.null_count} rows have no time in {name!r}",
             hint="drop them first, or say when they happened",
         )
-    column = one(column)
+    column = one_chunk(column)
     if not pa.types.is_timestamp(column.type):
         times: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         scale = 1
@@ -77,35 +77,45 @@ def instants(column: pa.ChunkedArray, name: str, within: tuple[int, int] = _FINI
     return times if scale == 1 else times * scale
 
 
-def _segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: int) -> Segments:
+def _ingest_segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: int) -> Segments:
     assert layout.samples is not None
     kind = layout.type()
     assert isinstance(kind, UniformType)
-    lengths, values = samples(one(table[layout.samples]), layout.samples, kind.dtype)
+    lengths, values = array_samples(one_chunk(table[layout.samples]), layout.samples, kind.dtype)
     base = _timebases(table, layout, slot, start)
     first, on_grid = base.index_at(slot, start)
     if not on_grid.all():
         row = int(np.flatnonzero(~on_grid)[0])
-        raise DataError(
-            f"source: a segment starts at {int(start[row])} ns, which is not on the grid of its key",
-            hint="the segments of one key share a period and a phase",
-        )
+        raise _off_the_grid(int(start[row]), layout)
     if layout.longest is not None:
-        _check_longest(base.instant(slot, first + lengths) - start, layout.longest)
+        _check_segment_length(base.instant(slot, first + lengths) - start, layout.longest)
     order = np.lexsort((first, slot))
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     raw = Segments(slot, first, offsets, values, base)
     keep = order[lengths[order] > 0]
-    return raw.cut(keep, first[keep], raw.next[keep]).joined()
+    return raw.cut(keep, first[keep], raw.next[keep]).joined().checked()
 
 
-def samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[Ints, np.ndarray[Any, Any]]:
-    """How long each array of a column is, and all samples in a row; see `arrays_type`."""
+def _off_the_grid(start: int, layout: Layout) -> DataError:
+    grid = layout.timebase
+    if grid is None:
+        return DataError(
+            f"source: a segment starts at {start} ns, which is not on the grid of its key",
+            hint="the segments of one key share a period and a phase",
+        )
+    return DataError(
+        f"source: a segment starts at {start} ns, which is not on the grid of {rate(grid)} from {grid.origin} ns on",
+        hint=f"offset={int(start % grid.period)} puts it there; where segments have several phases, name a column of periods",
+    )
+
+
+def array_samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[Ints, np.ndarray[Any, Any]]:
+    """The lengths of the arrays in a column, and all samples in one array; see `arrays_type`."""
     if arrays.null_count:
         raise DataError(f"source: null arrays in {name!r}", hint="leave out segments that are not there")
     if pa.types.is_struct(arrays.type):
         (lengths, real), (others, imaginary) = (
-            samples(arrays.field(part), f"{name}.{part}", np.empty(0, dtype).real.dtype) for part in ("re", "im")
+            array_samples(arrays.field(part), f"{name}.{part}", np.empty(0, dtype).real.dtype) for part in ("re", "im")
         )
         if (lengths != others).any():
             raise DataError(f"source: a segment in {name!r} has more real parts than imaginary ones, or fewer")
@@ -118,7 +128,7 @@ def samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[Ints, np
     return pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64), column_values(flat, dtype)
 
 
-def _check_longest(lasts: Ints, longest: int) -> None:
+def _check_segment_length(lasts: Ints, longest: int) -> None:
     if len(lasts) and lasts.max() > longest:
         raise DataError(
             f"source: a segment lasts {format_duration(int(lasts.max()))}, and longest says {format_duration(longest)}",
@@ -127,7 +137,7 @@ def _check_longest(lasts: Ints, longest: int) -> None:
 
 
 def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Timebases:
-    """One grid for all, or per key the grid of its period through its first segment's start, brought next to the epoch."""
+    """One grid for all keys, or per key the grid with its period through the start of its first segment, with an origin near the epoch."""
     if layout.timebase is not None:
         return Timebases.shared(layout.timebase)
     periods = table[layout.period].to_numpy()

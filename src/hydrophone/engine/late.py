@@ -1,4 +1,4 @@
-"""Late rows: what happens to a row that starts before the mark that its source had promised."""
+"""Late rows: rows that start before the mark of their source, and the policies for them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hydrophone.batch import Ints
 from hydrophone.engine.ingest import instants
 from hydrophone.errors import LateEventError, ParameterError
-from hydrophone.time import format_instant
+from hydrophone.model.batch import Ints
+from hydrophone.model.time import format_instant
 
 _log = logging.getLogger("hydrophone")
 
@@ -60,7 +61,7 @@ def drop() -> Late:
 
 
 def adjust() -> Late:
-    """Move late rows to the mark, so that they take part after all; a lifetime keeps its length."""
+    """Move late rows to the mark, so that they are used; a lifetime keeps its length."""
     return Late(Action.ADJUST)
 
 
@@ -70,13 +71,13 @@ def error() -> Late:
 
 
 class LateRows:
-    """Sifts the rows of one source.
+    """Splits late rows from the rows of one source, and applies the policy.
 
     Examples
     --------
     >>> rows = pa.table({"t": [1, 5, 2]})
     >>> sieve = LateRows(drop(), "t")
-    >>> sieve.sift(rows, mark=3)["t"].to_pylist(), sieve.count
+    >>> sieve.split_late(rows, mark=3)["t"].to_pylist(), sieve.count
     ([5], 2)
     """
 
@@ -86,8 +87,8 @@ class LateRows:
         if policy.action is Action.SIDE and policy.path is None:
             raise ParameterError("late: the local engine needs a path for late rows", hint='late=hp.late.side("late/")')
 
-    def sift(self, table: pa.Table, mark: int | Ints, what: str | None = None) -> pa.Table:
-        """The rows that are in time (or were moved to it), by one `mark` or one for every row; `what` names another column of times."""
+    def split_late(self, table: pa.Table, mark: int | Ints, what: str | None = None) -> pa.Table:
+        """The rows that are not late (or were moved), by one `mark` or one per row; `what` names another column of times."""
         times = instants(table[what or self.time], what or self.time)
         late = times < mark
         if not late.any():
@@ -98,8 +99,8 @@ class LateRows:
             rows = {self.end: "ends", None: "starts"}  # where there are no ends, None is the start
             said = f"rows are late; the first {rows[what]} at" if what in rows else "marks go back; the first to"
             raise LateEventError(
-                f"{f'source {self.name}'.rstrip()}: {int(late.sum())} {said} {format_instant(int(times[late][0]))}, "
-                f"the mark is {format_instant(int(marks[late][0]))}",
+                f"{f'source {self.name}'.rstrip()}: {int(late.sum())} {said} {self._said(table, times[late][0])}, "
+                f"the mark is {self._said(table, marks[late][0])}",
                 hint="allow more delay (progress=hp.delayed(...)), or choose another policy: hp.late.side(...)",
             )
         if self.policy.action is Action.ADJUST and what in (None, self.end):
@@ -108,6 +109,31 @@ class LateRows:
             self._put_aside(table.filter(pa.array(late)))
         return table.filter(pa.array(~late))
 
+    def split_ahead(self, table: pa.Table, limit: int, what: str | None = None) -> pa.Table:
+        """The rows up to `limit`, the latest time that is believed; `what` names another column of times (marks)."""
+        column = table[what or self.time]
+        valid = pc.is_valid(column).to_numpy()
+        beyond = valid.copy()
+        beyond[valid] = instants(column.drop_null(), what or self.time) > limit
+        if not beyond.any():
+            return table
+        self.count += int(beyond.sum())
+        first = int(instants(column.filter(pa.array(beyond)), what or self.time)[0])
+        if self.policy.action is Action.ERROR:
+            raise LateEventError(
+                f"{f'source {self.name}'.rstrip()}: {int(beyond.sum())} {'rows' if what is None else 'marks'} are ahead; "
+                f"the first says {self._said(table, first)}, the rest has come to {self._said(table, limit)}",
+                hint='set the clock, allow more (progress=hp.delayed(..., ahead="1d")), or choose another policy: hp.late.side(...)',
+            )
+        if self.policy.action is Action.ADJUST and what is None:
+            return self._moved(table, np.where(beyond, limit - instants(column, self.time), 0))
+        if self.policy.action is Action.SIDE:
+            self._put_aside(table.filter(pa.array(beyond)))
+        return table.filter(pa.array(~beyond))
+
+    def _said(self, table: pa.Table, time: int) -> str:
+        return format_instant(int(time), zoned=bool(getattr(table.schema.field(self.time).type, "tz", None)))
+
     def _put_aside(self, rows: pa.Table) -> None:
         assert self.policy.path is not None
         folder = Path(self.policy.path)
@@ -115,7 +141,7 @@ class LateRows:
         pq.write_table(rows, folder / f"late-{uuid.uuid4().hex}.parquet")
 
     def close(self, source: str) -> None:
-        """Say how many rows were late."""
+        """Log the number of late rows."""
         if self.count:
             _log.warning("%s: %d late rows (policy: %s)", source, self.count, self.policy.action.value)
 

@@ -1,63 +1,71 @@
-"""The local engine: a query in this process, whole or as its rows come."""
+"""The local engine: runs a query in this process, at once or as rows come."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from hydrophone.batch import Progress, Segments
+from hydrophone.compiler.compile import Host, compile_plan, lower
+from hydrophone.compiler.filter_pushdown import filters_on_sources
+from hydrophone.compiler.ports import over_ports
+from hydrophone.compiler.result_range import ResultRange
 from hydrophone.engine import emit
-from hydrophone.engine.early import at_marks
-from hydrophone.engine.in_order import enforce
-from hydrophone.engine.late import Late, LateRows
+from hydrophone.engine.in_order import enforce_order
+from hydrophone.engine.late import Action, Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.engine.watch import UNMARKED_LIMIT, Unmarked, Watch, waiting_for
-from hydrophone.errors import UnsupportedError
-from hydrophone.plan.lower import Lowered, lower
+from hydrophone.engine.split_at_marks import split_at_marks
+from hydrophone.engine.watch import UNMARKED_LIMIT, MarkWatch, UnmarkedSources, first_waiting_operator
+from hydrophone.model.batch import Progress, Segments
+from hydrophone.model.progress import Tracker, seen_times
+from hydrophone.model.sigseg import SigSeg
+from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node
-from hydrophone.plan.source import Source
-from hydrophone.progress import Tracker, largest_times
-from hydrophone.sigseg import SigSeg
-from hydrophone.time import MAX_TIME, MIN_TIME
+from hydrophone.plan.source import Source, sources
+from hydrophone.plan.source_filters import row_filter
 
 Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
 
 
-SWEPT = 16
-"""Marks after which keys that nothing needs are forgotten at the latest."""
-FEW = 1024
-"""Keys that are looked at after every mark: it takes next to no time."""
-RECENT = 100
-"""How many turns `Batches.progress` remembers, as many as Spark does of a stream."""
+MARKS_PER_SWEEP = 16
+"""Unneeded keys are released at least once per this many marks."""
+SWEEP_ALWAYS_BELOW = 1024
+"""With fewer keys, unneeded ones are released after every mark."""
+TURNS_REMEMBERED = 100
+"""Turns that `Batches.progress` keeps, as many as Spark."""
 
 
-def run(root: Node, shape: emit.Shape = "rows") -> pa.Table:
-    """The whole answer as one table, in no particular order."""
-    plan = lower([root])
-    return _collect(_finished(plan), plan.roots[0], shape)
+def execute(root: Node, shape: emit.Shape = "rows", wanted: ResultRange | None = None) -> pa.Table:
+    """The whole answer, or the wanted range of it, as one table in no particular order."""
+    wanted = wanted or ResultRange()
+    pipeline, root = _finished_pipeline(wanted.restrict(root))
+    mine = (emit.owned_rows(b, wanted.start, wanted.end) if wanted.timed else b for b in pipeline.drain(root))
+    pieces = list(emit.result_tables(mine, root.type, pipeline.keys(root), shape))
+    return pa.concat_tables(pieces) if pieces else emit.result_schema(root.type, shape).empty_table()
 
 
-def _finished(plan: Lowered) -> Pipeline:
-    """A pipeline that has seen all rows."""
+def _finished_pipeline(root: Node) -> tuple[Pipeline, Node]:
+    """A pipeline that has taken all rows, and its root."""
+    root = compile_plan(root, Host.LOCAL)
+    plan, filters = over_ports([root]), filters_on_sources(root)
     pipeline = Pipeline(plan.roots)
     for port, source in enumerate(plan.sources):
-        for table in _tables(source, None):
+        layout = source.layout
+        for table in source.data.tables(layout.columns, None, row_filter(layout, filters[source])):
             pipeline.rows(port, table)
     pipeline.advance([Progress.end()] * len(plan.sources))
-    return pipeline
+    return pipeline, plan.roots[0]
 
 
-def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
-    """The answer of a uniform signal as (key, segment) pairs; the segments view the engine's own memory."""
-    plan = lower([root])
-    pipeline = _finished(plan)
-    keys = pipeline.keys(plan.roots[0])
-    for batch in pipeline.drain(plan.roots[0]):
+def execute_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
+    """The answer of a uniform signal as (key, segment) pairs; segments are views of the engine's memory."""
+    pipeline, root = _finished_pipeline(root)
+    keys = pipeline.keys(root)
+    for batch in pipeline.drain(root):
         assert isinstance(batch, Segments)
         named = zip(*(c.to_pylist() for c in keys.columns(batch.slot)), strict=True) if keys.schema.names else ()
         for run, key in enumerate(named or [()] * len(batch)):
@@ -65,7 +73,7 @@ def run_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
 
 
 class Batches(Iterator[pa.Table]):
-    """The answer in pieces: rows are read so many at a time, in turn from every source, and progress follows each source's promise."""
+    """The answer in pieces: sources are read in turn, `rows` rows at a time, and progress follows the promise of each."""
 
     def __init__(
         self,
@@ -77,8 +85,12 @@ class Batches(Iterator[pa.Table]):
         unmarked: int | None = UNMARKED_LIMIT,
     ) -> None:
         self._live, self._shape = Live(root, late, order, unmarked), shape
-        self._readers = {port: at_marks(_tables(s, rows), s) for port, s in enumerate(self._live.sources)}
-        self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        wholes = sources(root)
+        self._readers = {
+            port: split_at_marks(s.data.tables(_columns_to_read(s, wholes, late), rows), s)
+            for port, s in enumerate(self._live.sources)
+        }
+        self._recent: deque[dict[str, Any]] = deque(maxlen=TURNS_REMEMBERED)
         self._pieces = self._run()
 
     def __next__(self) -> pa.Table:
@@ -111,9 +123,9 @@ class Batches(Iterator[pa.Table]):
             live.advance()
             pieces = list(live.pieces(self._shape))
             now = time.perf_counter()
-            told = {"batch": number, "rows": rows, "results": sum(map(len, pieces)), **live.metrics()}
+            record = {"batch": number, "rows": rows, "results": sum(map(len, pieces)), **live.metrics()}
             rate = rows / max(now - begin, 1e-9)
-            self._recent.append(told | {"rows_per_second": rate, "mark_ms": (now - marked) * 1e3})
+            self._recent.append(record | {"rows_per_second": rate, "mark_ms": (now - marked) * 1e3})
             number += 1
             yield from pieces
         live.close()
@@ -129,18 +141,19 @@ class Live:
     """
 
     def __init__(self, root: Node, late: Late, order: Arrival = "any", unmarked: int | None = UNMARKED_LIMIT) -> None:
-        plan = lower([root])
+        plan = lower([root], Host.LOCAL)
         self.sources = plan.sources
-        plan = enforce(plan) if order == "enforce" else plan
+        plan = enforce_order(plan) if order == "enforce" else plan
         self.root = plan.roots[0]
         self.pipeline = Pipeline(plan.roots)
         self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
-        self._kept = [LateRows(late, s.layout.time, s.layout.end, s.data.identity) for s in self.sources]
+        self._kept = [LateRows(late, s.layout.time, s.layout.end, s.title) for s in self.sources]
         self._ended: set[int] = set()
         self._counted: dict[int, int] = {}
-        self._unswept = self._needed = 0  # rows since keys were forgotten, and how many were not
-        named = [(s.data.identity, waiting_for(root, s)) for s in self.sources]
-        self._watch, self._unmarked = Watch(named), Unmarked(named, unmarked)
+        self._unswept = self._needed = 0  # rows since the last sweep, and keys that it kept
+        named = [(s.title, first_waiting_operator(root, s)) for s in self.sources]
+        self._watch = MarkWatch(named, zoned=root.type.clock == "zoned")
+        self._unmarked = UnmarkedSources(named, unmarked)
 
     def rows(self, port: int, table: pa.Table) -> None:
         """Take rows of a source."""
@@ -148,16 +161,17 @@ class Live:
         count = len(table)
         self._unswept += count
         if tracker is not None:
-            # Late rows speak for their source too: it has come so far, whatever becomes of them.
+            # Late rows still advance the mark.
             layout = self.sources[port].layout
-            seen = largest_times(table, layout.time, tracker.policy, layout.key)
+            seen = seen_times(table, layout.time, tracker.policy, layout.key)
             ends = tracker.ends
-            last = {} if ends is None else largest_times(table, layout.end or "", ends.policy)
-            table = self.pipeline.sift(port, table, tracker.mark, self._kept[port], tracker.ended)
-            tracker.see(seen)
+            last = {} if ends is None else seen_times(table, layout.end or "", ends.policy)
+            limit = tracker.limit(seen)
+            table = self.pipeline.split_late(port, table, tracker.mark, self._kept[port], tracker.ended, limit)
+            tracker.see(seen, limit)
             if ends is not None:
-                ends.see(last)
-        if tracker is None or self.pipeline.far(port, tracker.mark) == MIN_TIME:
+                ends.see(last, ends.limit(last))
+        if tracker is None or self.pipeline.slowest_mark(port, tracker.mark) == MIN_TIME:
             self._unmarked.see(port, count)
         self.pipeline.rows(port, table)
 
@@ -166,23 +180,23 @@ class Live:
         self._ended.add(port)
 
     def advance(self) -> None:
-        """Let the progress of the sources pass through all operators, and forget keys that nothing needs."""
+        """Pass the progress of the sources through all operators, and release unneeded keys."""
         marks = [self._progress(port) for port in range(len(self.sources))]
         self.pipeline.advance(marks)
         self._sweep()
-        # A source that promises nothing is reported by its rows instead.
-        far = {i: self.pipeline.far(i, p.mark) for i, p in enumerate(marks)}
-        self._watch.see({i: MAX_TIME if self._trackers[i] is None else mark for i, mark in far.items()})
+        # A source without a promise is reported by `UnmarkedSources`.
+        slowest = {i: self.pipeline.slowest_mark(i, p.mark) for i, p in enumerate(marks)}
+        self._watch.see({i: MAX_TIME if self._trackers[i] is None else mark for i, mark in slowest.items()})
 
     def _sweep(self) -> None:
-        """Forget keys, once as many rows have come as there were keys the last time, or some marks: it takes a look at every key."""
-        self._unswept += max(FEW, -(-self._needed // SWEPT))
+        """Release unneeded keys. As this looks at every key, it waits for as many rows as the last sweep kept keys, or for some marks."""
+        self._unswept += max(SWEEP_ALWAYS_BELOW, -(-self._needed // MARKS_PER_SWEEP))
         if self._unswept >= self._needed or len(self._ended) == len(self.sources):
             self.pipeline.sweep()
             self._unswept, self._needed = 0, sum(table.live for table in self.pipeline.scopes.values())
 
     def metrics(self) -> dict[str, Any]:
-        """What is held, what was late since the last call, and how far sources and results are."""
+        """State sizes, late rows since the last call, and the marks of sources and results."""
         late = {port: kept.count - self._counted.get(port, 0) for port, kept in enumerate(self._kept)}
         self._counted = {port: kept.count for port, kept in enumerate(self._kept)}
         pipeline = self.pipeline
@@ -190,19 +204,22 @@ class Live:
             "keys": sum(table.live for table in pipeline.scopes.values()),
             "state_bytes": pipeline.state_bytes,
             "shed": sum(pipeline.shed.values()),
+            "waiting": pipeline.waiting,
             "late": {port: rows for port, rows in late.items() if rows},
-            "marks": {port: pipeline.far(port, self._progress(port).mark) for port in range(len(self.sources))},
-            "passed": pipeline.marks[self.root],
+            "marks": {
+                port: pipeline.slowest_mark(port, self._progress(port).mark) for port in range(len(self.sources))
+            },
+            "passed": pipeline.progress(self.root).mark,
         }
 
     def pieces(self, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
         """The results since the last call."""
-        return _pieces(self.pipeline, self.root, shape)
+        return _table_slices(self.pipeline, self.root, shape)
 
     def close(self) -> None:
         """Say how many rows were late."""
         for source, kept in zip(self.sources, self._kept, strict=True):
-            kept.close(source.data.identity)
+            kept.close(source.title)
 
     def _progress(self, port: int) -> Progress:
         if port in self._ended:
@@ -211,23 +228,18 @@ class Live:
         return Progress(tracker.mark, ends=tracker.ended) if tracker else Progress(MIN_TIME)
 
 
-def _tables(source: Source, rows: int | None) -> Iterator[pa.Table]:
-    tables = getattr(source.data, "tables", None)
-    if tables is None:
-        raise UnsupportedError(
-            f"the local engine cannot read {source.data.identity}",
-            hint="run this query on Spark, or collect the data first",
-        )
-    names = set(source.layout.key) | {source.layout.time, *source.layout.payload}
-    names |= {n for n in (source.layout.end, source.layout.samples, source.layout.period) if n}
-    result: Iterator[pa.Table] = tables([n for n in source.layout.schema.names if n in names], rows)
-    return result
+def _columns_to_read(source: Source, wholes: Sequence[Source], late: Late) -> list[str]:
+    """The columns to read of a pruned source: also those of its promise, or all if late rows are kept.
+
+    All rows are read: rows that a filter drops still advance the mark.
+    """
+    layout = next(w.layout for w in wholes if w.data is source.data and w.layout.key == source.layout.key)
+    if late.action is Action.SIDE:
+        return layout.columns
+    promise = (source.progress.by, source.progress.column) if source.progress else ()
+    named = {*source.layout.columns, *promise}
+    return [n for n in layout.schema.names if n in named]
 
 
-def _collect(pipeline: Pipeline, root: Node, shape: emit.Shape) -> pa.Table:
-    pieces = list(_pieces(pipeline, root, shape))
-    return pa.concat_tables(pieces) if pieces else emit.schema(root.type, shape).empty_table()
-
-
-def _pieces(pipeline: Pipeline, root: Node, shape: emit.Shape) -> Iterator[pa.Table]:
-    yield from emit.tables(pipeline.drain(root), root.type, pipeline.keys(root), shape)
+def _table_slices(pipeline: Pipeline, root: Node, shape: emit.Shape) -> Iterator[pa.Table]:
+    yield from emit.result_tables(pipeline.drain(root), root.type, pipeline.keys(root), shape)

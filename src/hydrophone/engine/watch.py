@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hydrophone.errors import DataError
+from hydrophone.model.time import MAX_TIME, MIN_TIME, format_instant
 from hydrophone.plan.node import Node
-from hydrophone.plan.source import Source
-from hydrophone.time import MAX_TIME, MIN_TIME, format_instant
+from hydrophone.plan.source import Source, sources
 
 _log = logging.getLogger("hydrophone")
 
@@ -26,30 +26,32 @@ UNMARKED_LIMIT = 10_000_000
 
 
 @dataclass
-class Watch:
+class MarkWatch:
     """Looks at the marks of the sources of a running query.
 
     Attributes
     ----------
     sources : for every source its name and what waits for it
     patience : seconds without a new mark after which a source is reported, once for every standstill
+    zoned : whether times of the query have a zone
 
     Examples
     --------
-    >>> watch = Watch((("main1", "tumble"), ("main2", "tumble")), patience=10)
+    >>> watch = MarkWatch((("main1", "tumble"), ("main2", "tumble")), patience=10)
     >>> watch.see({0: 5, 1: 5}, now=0.0), watch.see({0: 6}, now=9.0)
     ([], [])
     >>> watch.see({0: 7, 1: 5}, now=11.0)
-    ['main2 has sent no mark for 11 s, the last was 1970-01-01T00:00:00.000000005Z; tumble waits for it']
+    ['main2 has sent no mark for 11 s, the last was 1970-01-01T00:00:00.000000005; tumble waits for it']
     >>> watch.see({0: 8, 1: 5}, now=12.0)
     []
     """
 
     sources: Sequence[tuple[str, str]]
     patience: float = PATIENCE
+    zoned: bool = False
     _marks: dict[int, int] = field(default_factory=dict)
     _moved: dict[int, float] = field(default_factory=dict)
-    _told: set[int] = field(default_factory=set)
+    _reported: set[int] = field(default_factory=set)
 
     def see(self, marks: Mapping[int, int], now: float | None = None) -> list[str]:
         """Take the marks of sources by number (``MAX_TIME``: it has ended) and warn of those that stand still. Gives what was said."""
@@ -59,11 +61,11 @@ class Watch:
             mark = marks.get(number, self._marks.get(number, MIN_TIME))
             if number not in self._moved or mark > self._marks[number]:
                 self._marks[number], self._moved[number] = mark, now
-                self._told.discard(number)
+                self._reported.discard(number)
             since = now - self._moved[number]
-            if since > self.patience and number not in self._told and mark < MAX_TIME:
-                self._told.add(number)
-                last = "it never sent one" if mark <= MIN_TIME else f"the last was {format_instant(mark)}"
+            if since > self.patience and number not in self._reported and mark < MAX_TIME:
+                self._reported.add(number)
+                last = "it never sent one" if mark <= MIN_TIME else f"the last was {format_instant(mark, self.zoned)}"
                 said.append(f"{name} has sent no mark for {since:.0f} s, {last}; {waiting} waits for it")
         for line in said:
             _log.warning("%s", line)
@@ -71,7 +73,7 @@ class Watch:
 
 
 @dataclass
-class Unmarked:
+class UnmarkedSources:
     """Counts the rows of sources that have never sent progress: what waits for it keeps all that it needs of them.
 
     Attributes
@@ -81,7 +83,7 @@ class Unmarked:
 
     Examples
     --------
-    >>> unmarked = Unmarked([("readings", "tumble at pipeline.py:14")], limit=5)
+    >>> unmarked = UnmarkedSources([("readings", "tumble at pipeline.py:14")], limit=5)
     >>> unmarked.see(0, 5)
     >>> unmarked.see(0, 1)
     Traceback (most recent call last):
@@ -120,20 +122,30 @@ NOTHING = "the result"
 """What waits for a source where every row is handed on at once."""
 
 
-def waiting_for(root: Node, source: Source) -> str:
-    """The first operator above a source that may wait for its progress, as the user knows it.
+def first_waiting_operator(root: Node, source: Source) -> str:
+    """The first operator above a source that may wait for its progress, as the user knows it."""
+    waits = waiting(root)
+    return next((w for s in sources(root) if s.data is source.data and (w := waits[s]) is not None), NOTHING)
 
-    Row by row operators hand rows on at once.
+
+def waiting(root: Node) -> dict[Node, str | None]:
+    """For every node of a plan the first operator above it that may wait for its progress, as the user knows it; None: none does.
+
+    Row by row operators and unions hand rows on at once.
     """
-    above: dict[Node, Node] = {}
-    for node in root.topological():
+    found: dict[Node, str | None] = {root: None}
+    for node in reversed(root.topological()):
+        hands_on = node.rowwise or node.unites or isinstance(node, Source)
+        here = found[node] if hands_on else f"{node.name()} at {node.where}" if node.where else node.name()
         for child in node.inputs:
-            above.setdefault(child, node)
-    at: Node | None = next(
-        (n for n in root.topological() if isinstance(n, Source) and n.data is source.data and n in above), None
-    )
-    while at is not None and (isinstance(at, Source) or at.rowwise):
-        at = above.get(at)
-    if at is None:
-        return NOTHING
-    return f"{at.name()} at {at.where}" if at.where else at.name()
+            found[child] = found.get(child) or here
+    return found
+
+
+def check_stream(root: Node) -> None:
+    """Refuse what a key that falls silent would hold back for ever, and warn of what holds back progress while the data goes on so."""
+    for node, waits in waiting(root).items():
+        node.check_stream(waits)
+        if waits is not None and node.stalls is not None:
+            at = f" ({node.where})" if node.where else ""
+            _log.warning("%s%s: %s; %s waits for it", node.name(), at, node.stalls, waits)

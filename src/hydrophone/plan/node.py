@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -15,25 +15,23 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from hydrophone import expr
-from hydrophone.errors import HydrophoneError, user_line
-from hydrophone.kernel import Kernel
-from hydrophone.plan.function import identity as function_identity
+from hydrophone.errors import HydrophoneError, ParameterError, PlanError, user_line
+from hydrophone.model.kernel import Kernel
+from hydrophone.model.timebase import Timebase
+from hydrophone.plan import expr
+from hydrophone.plan.function_identity import class_identity, is_ours
+from hydrophone.plan.function_identity import identity as function_identity
+from hydrophone.plan.parameters import converted
 from hydrophone.plan.reach import Reach
+from hydrophone.plan.traits import Order, Traits
 from hydrophone.plan.types import DataType, rate
-from hydrophone.timebase import Timebase
 
-
-class Order(Enum):
-    """In what order rows of one key travel on an edge."""
-
-    ANY = "any"
-    INDEX = "per key in order"
+__all__ = ["Node", "Order", "build", "canonical", "locating", "operator_identity", "readers", "rebuild", "topological"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Node:
-    """Base of all operators: parameters are typed fields, all of them part of identity.
+class Node(Traits):
+    """Base of all operators: parameters are typed fields, part of identity unless declared with ``compare=False``.
 
     Attributes
     ----------
@@ -41,28 +39,22 @@ class Node:
     where : the user's line, for errors; not part of identity
     """
 
-    inputs: tuple[Node, ...] = ()
-    where: str | None = field(default=None, repr=False)
+    inputs: tuple[Node, ...] = field(default=(), repr=False)
+    where: str | None = field(default=None, repr=False, compare=False)
 
-    needs: ClassVar[Order] = Order.ANY
-    """The order that this operator needs on its inputs."""
-    gives: ClassVar[Order | None] = Order.ANY
-    """The order of its output; None: that of its input."""
-    rowwise: ClassVar[bool] = False
-    """Whether every output row comes from one input row alone, whatever its key: such operators run before an exchange."""
+    stable_name: ClassVar[str] = "node"
+    """The operator's name in identities. It stays when the class is renamed or moved, and is unique."""
+    version: ClassVar[int] = 1
+    """Increases when the same parameters give another answer, so that the identity changes."""
 
-    # --- what an operator says about itself -----------------------------------------------------------------------------
+    # --- what an operator says about itself, beside its traits ------------------------------------------------------------
 
     def check(self) -> None:
-        """Refuse illegal parameters, when the query is built."""
+        """Refuse invalid parameters, when the query is built."""
 
     def output_type(self, *inputs: Any) -> DataType:
         """Type rule."""
         raise NotImplementedError
-
-    def reach(self, *inputs: Any) -> Reach | tuple[Reach, ...]:
-        """What the value at one instant needs around it: for all inputs, or one per input port."""
-        return Reach()
 
     def kernel(self, *inputs: Any) -> Kernel:
         """Make the kernel that runs this operator."""
@@ -70,7 +62,25 @@ class Node:
 
     def describe(self) -> str:
         """Parameters, for `explain`."""
-        return ", ".join(f"{f.name}={_brief(getattr(self, f.name))}" for f in self.parameters())
+        return ", ".join(f"{f.name}={_short_text(getattr(self, f.name))}" for f in self.parameters())
+
+    # --- forms of the operator that the compiler may put in its place ---------------------------------------------------
+
+    def without_flush(self) -> Node:
+        """The same operator without smoothing: results leave as soon as they are final."""
+        return self
+
+    def carrying(self, column: str) -> Node:
+        """The same row operator, which hands on one more column of its input."""
+        return self
+
+    def partial_form(self, rows: Node) -> Node | None:
+        """The operator that makes partial aggregates of any share of the rows, for a task; None where there is no such form."""
+        return None
+
+    def final_form(self, parts: Node) -> Node:
+        """The operator that gives this one's answer from what the low level makes of its input."""
+        raise NotImplementedError
 
     # --- what follows from it -------------------------------------------------------------------------------------------
 
@@ -91,22 +101,42 @@ class Node:
 
     def parameters(self) -> list[dataclasses.Field[Any]]:
         """The fields that make up this operator."""
-        return [f for f in dataclasses.fields(self) if f.name not in ("inputs", "where")]
+        return [f for f in dataclasses.fields(self) if f.name != "inputs" and f.compare]
 
     @cached_property
     def digest(self) -> str:
-        """Identity: class, parameters that differ from their defaults, inputs."""
-        parts = [type(self).__name__, *(i.digest for i in self.inputs)]
+        """Identity: operator, version, parameters that differ from their defaults, inputs."""
+        self.bottom_up("digest")
+        parts = [operator_identity(type(self)), *(i.digest for i in self.inputs)]
+        parts += [f"{name}={canonical(value)}" for name, value in self.identifying()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    def identifying(self) -> Iterator[tuple[str, Any]]:
+        """The names and values that distinguish this operator from others of its class over the same inputs."""
         for f in self.parameters():
             value = getattr(self, f.name)
             if f.default is dataclasses.MISSING or not _same(value, f.default):
-                parts.append(f"{f.name}={canonical(value)}")
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+                yield f.name, value
+
+    def check_same(self, other: Node) -> None:
+        """Refuse another node with the same identity that differs: a plan would run one of them for both."""
+        if type(self) is not type(other) and _class_of(type(self)) != _class_of(type(other)):
+            raise PlanError(
+                f"two operators have one identity: {_class_of(type(self))} and {_class_of(type(other))}",
+                hint="give one of them another stable_name",
+            )
 
     @cached_property
     def type(self) -> Any:
         """What flows out of this node."""
+        self.bottom_up("type")
         return self.output_type(*(i.type for i in self.inputs))
+
+    @cached_property
+    def order(self) -> Order:
+        """The order in which rows of one key leave this node."""
+        self.bottom_up("order")
+        return self.gives if self.gives is not None else self.inputs[0].order
 
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
@@ -114,25 +144,34 @@ class Node:
         reach = self.reach(*(i.type for i in self.inputs))
         return reach if isinstance(reach, tuple) else (reach,) * len(self.inputs)
 
-    @property
-    def step(self) -> int | None:
-        """Marks that are no multiples of this, in nanoseconds, make nothing final here; None: any mark may."""
-        return None
+    def bottom_up(self, name: str) -> None:
+        """Compute a cached property of all nodes below, inputs first. This avoids recursion in deep plans."""
+        stack: list[Node] = [i for i in self.inputs if name not in vars(i)]
+        asked: set[int] = set()
+        while stack:
+            node = stack[-1]
+            lacking = [i for i in node.inputs if name not in vars(i) and id(i) not in asked]
+            if lacking:
+                stack.extend(lacking)
+            else:
+                getattr(stack.pop(), name)
+                asked.add(id(node))
 
-    @property
-    def keeps_ends(self) -> bool:
-        """Whether the events of the output end when those of the inputs do, so that progress on ends passes through."""
-        return self.rowwise
-
-    @property
-    def paired(self) -> str | None:
-        """The column with the other time of pairs, where the output progresses on both times together."""
-        return None
-
-    @property
-    def order(self) -> Order:
-        """The order in which rows of one key leave this node."""
-        return self.gives if self.gives is not None else self.inputs[0].order
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle a flat list of all nodes below, inputs first: nested pickling fails for deep plans."""
+        number: dict[int, int] = {}
+        parts: list[tuple[type[Node], dict[str, Any], tuple[int, ...]]] = []
+        stack: list[Node] = [self]
+        while stack:
+            node = stack[-1]
+            lacking = [i for i in node.inputs if id(i) not in number]
+            if lacking:
+                stack.extend(lacking)
+            elif id(stack.pop()) not in number:
+                number[id(node)] = len(parts)
+                state = {name: value for name, value in vars(node).items() if name != "inputs"}
+                parts.append((type(node), state, tuple(number[id(i)] for i in node.inputs)))
+        return _unpickled, (parts,)
 
     def topological(self) -> list[Node]:
         """Itself and all below, inputs first, equal nodes once."""
@@ -143,16 +182,30 @@ class Node:
         return self if tuple(inputs) == self.inputs else dataclasses.replace(self, inputs=tuple(inputs))
 
 
+def _unpickled(parts: list[tuple[type[Node], dict[str, Any], tuple[int, ...]]]) -> Node:
+    nodes: list[Node] = []
+    for kind, state, inputs in parts:
+        node = object.__new__(kind)
+        vars(node).update(state, inputs=tuple(nodes[i] for i in inputs))
+        nodes.append(node)
+    return nodes[-1]
+
+
 def topological(roots: Sequence[Node]) -> list[Node]:
     """All nodes under several roots, inputs first, equal nodes once: common sub-plans are shared."""
-    seen: dict[Node, None] = {}
+    seen: dict[Node, Node] = {}
+    same: set[int] = set()
     stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
     while stack:
         node, ready = stack.pop()
-        if node in seen:
+        if (known := seen.get(node)) is not None:
+            if known is not node and id(node) not in same:
+                same.add(id(node))
+                known.check_same(node)
+                stack.extend((i, False) for i in node.inputs)
             continue
         if ready:
-            seen[node] = None
+            seen[node] = node
         else:
             stack.append((node, True))
             stack.extend((i, False) for i in reversed(node.inputs))
@@ -162,20 +215,28 @@ def topological(roots: Sequence[Node]) -> list[Node]:
 def build(node: Node) -> Node:
     """Check a node as the user's query is built; errors say the operator and the user's line."""
     line = user_line()
-    node = dataclasses.replace(node, where=line)
     try:
+        given = {
+            f.name: converted(getattr(node, f.name), str(f.type), f"{node.name()}: {f.name}") for f in node.parameters()
+        }
+        node = dataclasses.replace(node, where=line, **given)
         node.check()
         _ = node.type, node.digest
     except HydrophoneError as error:
         error.locate(node.name(), line)
         raise
+    except MemoryError as error:
+        said = " ".join(str(error).split())
+        raise ParameterError(
+            f"{node.name()}: {node.describe()} asks for more memory than there is: {said}", where=line
+        ) from error
     return node
 
 
 class locating:
-    """Around what an operator does: its errors say the operator and the user's line.
+    """Context for the work of an operator: errors get the operator and the user's line.
 
-    A class, because every step of every operator passes here, and a generator would cost more than it does.
+    A class, because every step of every operator enters it, and a generator would cost more.
     """
 
     __slots__ = ("node",)
@@ -191,6 +252,20 @@ class locating:
             error.locate(self.node.name(), self.node.where)
 
 
+def operator_identity(kind: type[Node]) -> str:
+    """The operator's stable name and version; for a user's class also its module, name and code."""
+    if is_ours(kind):
+        if "stable_name" not in vars(kind):
+            raise TypeError(f"{kind.__qualname__} declares no stable_name")
+        return f"{kind.stable_name}/{kind.version}"
+    return f"{kind.stable_name}/{kind.version} {class_identity(kind, Node)}"
+
+
+def _class_of(kind: type[Node]) -> str:
+    """The class behind an operator, whichever process made it."""
+    return f"{kind.__module__}.{kind.__name__}" + ("" if is_ours(kind) else f" {operator_identity(kind)}")
+
+
 def canonical(value: Any) -> str:
     """Text that is equal for equal parameters and different for different ones, in every process."""
     if value is None or isinstance(value, bool | int | str | Fraction | np.dtype):
@@ -200,36 +275,61 @@ def canonical(value: Any) -> str:
     if isinstance(value, complex):
         return f"complex:{value.real.hex()},{value.imag.hex()}"
     if isinstance(value, Enum):
-        return f"{type(value).__name__}.{value.name}"
+        return f"{_type_name(value)}.{value.name}"
     if isinstance(value, tuple):
+        if set(map(type, value)) == {float}:  # taps and weights: thousands of them, asked for again and again
+            return "(float:" + ",float:".join(map(float.hex, value)) + ")"
         return "(" + ",".join(canonical(v) for v in value) + ")"
     if isinstance(getattr(value, "identity", None), str):
-        return f"{type(value).__name__}:{value.identity}"
+        return f"{_type_name(value)}:{value.identity}"
     if isinstance(value, Timebase) or dataclasses.is_dataclass(value):
         fields = ",".join(
             f"{f.name}={canonical(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.compare
         )
-        return f"{type(value).__name__}({fields})"
+        return f"{_type_name(value)}({fields})"
     if isinstance(value, pa.Schema):
         return "schema:" + ",".join(f"{f.name}:{f.type}" for f in value)
     if isinstance(value, nw.Expr):
-        return f"expr:{expr.text(value)}"
+        return f"expr:{expr.expression_text(value)}"
     if callable(value):
         return f"function:{function_identity(value)}"
     raise TypeError(f"a parameter of type {type(value).__name__} has no identity")
+
+
+def _type_name(value: Any) -> str:
+    """The class name of a parameter; with the module for classes that are not ours."""
+    kind = type(value)
+    return kind.__name__ if is_ours(kind) else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and canonical(value) == canonical(default)
 
 
-def _brief(value: Any) -> str:
+def _short_text(value: Any) -> str:
     if isinstance(value, tuple) and len(value) > 6:
         return f"[{len(value)} values]"
     if isinstance(value, nw.Expr):
-        return expr.text(value)
+        return expr.expression_text(value)
     if isinstance(value, Timebase):
         return rate(value)
     if isinstance(value, Enum):
         return str(value.value)
     return getattr(value, "__qualname__", None) or str(value)
+
+
+def rebuild(root: Node, change: Callable[[Node, Node], Node]) -> Node:
+    """Rebuild a plan, inputs first: `change` gets each old node, and the same node over its new inputs."""
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        done[node] = change(node, node.with_inputs([done[i] for i in node.inputs]))
+    return done[root]
+
+
+def readers(root: Node) -> dict[Node, list[Node]]:
+    """For every node its readers, once per input."""
+    found: dict[Node, list[Node]] = {}
+    for node in root.topological():
+        for child in node.inputs:
+            found.setdefault(child, []).append(node)
+    return found

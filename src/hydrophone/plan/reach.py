@@ -1,20 +1,15 @@
-"""Reach: what the value at one instant needs around it. One pass serves slices, state sizing and `explain`."""
+"""Reach: how far before and after an instant its value depends on the input."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from hydrophone.time import MAX_TIME, MIN_TIME, format_duration
-from hydrophone.timebase import Timebase
+from hydrophone.model.time import MAX_TIME, MIN_TIME, format_duration
+from hydrophone.model.timebase import Timebase
 
-if TYPE_CHECKING:
-    from hydrophone.plan.node import Node
-
-
-EVER = MAX_TIME - MIN_TIME
+UNBOUNDED = MAX_TIME - MIN_TIME
 """Longer than any two instants are apart."""
 
 
@@ -41,14 +36,14 @@ class Reach:
 
     @classmethod
     def past(cls) -> Reach:
-        """All that lies before: a slice of time then reads that input from its beginning, which pays where the others are larger.
+        """Everything before: a slice then reads this input from its beginning, which pays if the other inputs are larger.
 
         Examples
         --------
         >>> print(Reach.past() + Reach(after=5))
         all time before, 5ns after
         """
-        return cls(EVER)
+        return cls(UNBOUNDED)
 
     @classmethod
     def samples(cls, timebase: Timebase | None, before: int = 0, after: int = 0) -> Reach:
@@ -63,41 +58,33 @@ class Reach:
         return self.before is not None and self.after is not None
 
     def __add__(self, other: Reach) -> Reach:
-        return Reach(_plus(self.before, other.before), _plus(self.after, other.after), self.why or other.why)
+        return Reach(_add_reach(self.before, other.before), _add_reach(self.after, other.after), self.why or other.why)
 
     def __or__(self, other: Reach) -> Reach:
-        return Reach(_larger(self.before, other.before), _larger(self.after, other.after), self.why or other.why)
+        return Reach(
+            _wider_reach(self.before, other.before), _wider_reach(self.after, other.after), self.why or other.why
+        )
 
     def __str__(self) -> str:
         if not self.bounded:
             return f"unbounded ({self.why})" if self.why else "unbounded"
-        before = "all time" if self.before is not None and self.before >= EVER else _shown(self.before or 0)
-        return f"{before} before, {_shown(self.after or 0)} after"
+        before = "all time" if self.before is not None and self.before >= UNBOUNDED else _reach_text(self.before or 0)
+        return f"{before} before, {_reach_text(self.after or 0)} after"
 
 
-def _shown(nanoseconds: int) -> str:
-    """For people: the rounding of instants (a nanosecond or two) is left out of a long reach."""
+def _reach_text(nanoseconds: int) -> str:
+    """As text; a long reach is shown without the nanosecond or two of rounding."""
     return format_duration(nanoseconds - nanoseconds % 1_000 if nanoseconds >= 1_000_000 else nanoseconds)
 
 
 def _span(samples: int, period: Fraction) -> int:
-    """Nanoseconds that surely cover so many samples: instants are rounded down to whole nanoseconds."""
+    """Nanoseconds that cover `count` samples at least: instants are rounded down."""
     return math.ceil(samples * period) + 1 if samples else 0
 
 
-def _plus(a: int | None, b: int | None) -> int | None:
+def _add_reach(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
 
-def _larger(a: int | None, b: int | None) -> int | None:
+def _wider_reach(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else max(a, b)
-
-
-def reach_of_sources(root: Node) -> dict[Node, Reach]:
-    """For every source under `root`: what the result at one instant needs of it, over all paths."""
-    total: dict[Node, Reach] = {root: Reach()}
-    for node in reversed(root.topological()):
-        for child, own in zip(node.inputs, node.reaches, strict=True):
-            through = total[node] + own
-            total[child] = total[child] | through if child in total else through
-    return {node: reach for node, reach in total.items() if not node.inputs}

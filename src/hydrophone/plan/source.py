@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
-from hydrophone.errors import ParameterError, SignalTypeError
-from hydrophone.plan.node import Node, Order
+from hydrophone.errors import ParameterError, PlanError, SignalTypeError
+from hydrophone.model.halves import holds_halves
+from hydrophone.model.progress import Policy
+from hydrophone.model.timebase import Timebase
+from hydrophone.plan.data import Data, Place, Times
+from hydrophone.plan.node import Node, Order, canonical
 from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_dtype, clock_of
-from hydrophone.progress import Policy
-from hydrophone.timebase import Timebase
-
-
-class Data(Protocol):
-    """Where rows come from. Hosts that can read a kind of data look at its class; the plan needs only its schema and a name."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of a row."""
-
-    @property
-    def identity(self) -> str:
-        """A name that tells this data from other data in one process."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,15 @@ class Layout:
             )
         for name in self.key:
             check_key(self.schema.field(name), what)
+        for f in self.schema:
+            if holds_halves(f.type):
+                raise SignalTypeError(
+                    f"{what}: column {f.name!r} is {f.type}, and Spark knows no numbers of half precision",
+                    hint="write it as float32, which holds the same numbers; tables in memory are taken so",
+                )
         _check_time(self.schema.field(self.time), what)
+        for column in self.schema:
+            _check_payload(column, what)
         if self.end:
             self.check_same_times(self.end, f"{what}: end column")
         if self.samples and (self.period is None) == (self.timebase is None):
@@ -89,6 +90,22 @@ class Layout:
         return self.longest or 1
 
     @property
+    def times(self) -> Times:
+        """When rows begin and end."""
+        return Times(self.time, self.end, self.lasts)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read, in the order of the schema."""
+        named = {*self.key, self.time, self.end, self.samples, self.period, *self.payload}
+        return [n for n in self.schema.names if n in named]
+
+    def with_payload(self, payload: frozenset[str]) -> Layout:
+        """The same layout with no other payload columns than these."""
+        kept = [f for f in self.schema if f.name in payload or f.name not in self.payload]
+        return replace(self, schema=pa.schema(kept))
+
+    @property
     def clock(self) -> Clock:
         """Whether the user's times are timestamps, with or without a zone, or integer nanoseconds."""
         return clock_of(self.schema.field(self.time).type) or "int"
@@ -96,7 +113,7 @@ class Layout:
     @property
     def key_schema(self) -> pa.Schema:
         """The key columns, with dictionaries opened."""
-        return pa.schema([pa.field(n, plain(self.schema.field(n).type)) for n in self.key])
+        return pa.schema([pa.field(n, plain_type(self.schema.field(n).type)) for n in self.key])
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -110,11 +127,11 @@ class Layout:
         if self.samples:
             dtype = arrays_dtype(self.schema.field(self.samples), "source")
             return UniformType(self.key_schema, self.time, self.clock, dtype, 0, self.timebase)
-        columns = pa.schema([pa.field(n, plain(self.schema.field(n).type)) for n in self.payload])
+        columns = pa.schema([pa.field(n, plain_type(self.schema.field(n).type)) for n in self.payload])
         return StreamType(self.key_schema, self.time, self.clock, columns, self.end)
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type of the values behind a dictionary, text and binary of one width, and one zone: engines disagree on these."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -129,7 +146,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 def check_key(field: pa.Field, what: str) -> None:
     """Refuse a column whose values cannot tell signals apart."""
-    kind = plain(field.type)
+    kind = plain_type(field.type)
     good = (
         pa.types.is_integer,
         pa.types.is_string,
@@ -145,6 +162,22 @@ def check_key(field: pa.Field, what: str) -> None:
         )
 
 
+def _check_payload(field: pa.Field, what: str) -> None:
+    """Refuse a column that not every engine and file can hold."""
+    held = [field]
+    for inner in held:
+        kind = plain_type(inner.type)
+        if pa.types.is_interval(kind) or pa.types.is_run_end_encoded(kind) or pa.types.is_union(kind):
+            raise SignalTypeError(
+                f"{what}: column {field.name!r} is {field.type}, which neither Parquet nor Spark can hold",
+                hint='how long a month is depends on its date: cast to pa.duration("us"), or leave the column out'
+                if pa.types.is_interval(kind)
+                else "cast it to the type of its values, or leave it out",
+            )
+        if pa.types.is_nested(kind):
+            held += [kind.field(i) for i in range(kind.num_fields)]
+
+
 def _check_time(field: pa.Field, what: str) -> None:
     if not (pa.types.is_timestamp(field.type) or field.type in (pa.int64(), pa.int32(), pa.uint32())):
         raise SignalTypeError(
@@ -156,6 +189,8 @@ def _check_time(field: pa.Field, what: str) -> None:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Leaf(Node):
     """Common to both leaves."""
+
+    stable_name = "leaf"
 
     layout: Layout
     progress: Policy | None = None
@@ -187,20 +222,96 @@ class Leaf(Node):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source(Leaf):
-    """Rows from a table, files or a Spark DataFrame."""
+    """Rows from a table, files or a Spark DataFrame.
 
-    data: Data
+    Attributes
+    ----------
+    data : where the rows come from
+    label : what the user calls it (``name=``), which then is its identity: the data may move
+    """
+
+    stable_name = "source"
+
+    data: Data = field(compare=False)
+    label: str | None = field(default=None, compare=False)
+
+    @property
+    def title(self) -> str:
+        """The source as messages call it."""
+        return self.label or self.data.identity
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells this source from others in every process: its name, else kind and location of its data."""
+        return f"named {self.label}" if self.label else self.data.location
+
+    def identifying(self) -> Iterator[tuple[str, Any]]:
+        """The source itself, then layout and promise."""
+        yield "source", self.identity
+        yield from super().identifying()
+
+    def check_same(self, other: Node) -> None:
+        """Refuse two sources that share a name and read different data."""
+        super().check_same(other)
+        if isinstance(other, Source) and self.data.location != other.data.location:
+            raise PlanError(
+                f"two sources are named {self.label!r}: {self.data.identity} and {other.data.identity}",
+                hint="give each a name of its own, or leave names out",
+            )
+
+    def check(self) -> None:
+        """A name is a text that says something."""
+        if self.label is not None and not (isinstance(self.label, str) and self.label.strip()):
+            raise ParameterError(f"source: name must be a text, got {self.label!r}")
+        super().check()
+
+    def port(self, number: int) -> Port:
+        """The input of a pipeline that stands in for this source."""
+        return Port(
+            number=number, layout=self.layout, progress=self.progress, where=self.where, source=self._port_identity
+        )
+
+    @property
+    def _port_identity(self) -> str:
+        """The source and its promise, but for how fine its marks are: the plan chooses that, and finer marks change no answer."""
+        promise = self.progress and replace(self.progress, every=None, per_key=None)
+        return hashlib.sha256(f"{self.identity}\n{canonical(promise)}".encode()).hexdigest()[:32]
+
+
+def places_of(root: Node) -> list[Place]:
+    """What a plan reads of this machine's disk."""
+    return [place for source in sources(root) for place in source.data.places]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Port(Leaf):
-    """Input number so-and-so of a running pipeline; it stands in for a source, so that state does not depend on where rows come from."""
+    """An input of a running pipeline, known by what feeds it: a source, or an operator of the stage before.
 
-    number: int
+    Attributes
+    ----------
+    number : where the host puts the rows in; no part of identity
+    source : identity of what feeds the port
+    joint : the column with the other time, where pairs come with joint progress
+    """
+
+    stable_name = "port"
+
+    progress: Policy | None = field(default=None, compare=False)
+    number: int = field(compare=False)
+    source: str
     joint: str | None = None
-    """The column with the other time, where pairs come with joint progress."""
 
-    @property
+    @cached_property
     def paired(self) -> str | None:
         """As the stage before says."""
         return self.joint
+
+
+def sources(root: Node) -> list[Source]:
+    """The sources of a plan."""
+    return [n for n in root.topological() if isinstance(n, Source)]
+
+
+def ports(root: Node) -> dict[int, Port]:
+    """The ports of a plan by number."""
+    return {n.number: n for n in root.topological() if isinstance(n, Port)}

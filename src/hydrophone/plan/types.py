@@ -1,4 +1,4 @@
-"""What a query knows about its data before it sees any: the types of streams, signals, uniform signals and windows."""
+"""The types of streams, signals, uniform signals and windows: what a query knows before it reads data."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError, SignalTypeError
-from hydrophone.time import format_duration
-from hydrophone.timebase import Timebase
+from hydrophone.model.time import format_duration
+from hydrophone.model.timebase import Timebase
 
 Clock = Literal["timestamp", "zoned", "int"]
-"""How instants are shown to the user, as the source had them: as timestamps without a zone or with one, or as integer nanoseconds."""
+"""The type of time that the user sees, as in the source: timestamps without a zone, with a zone, or integer nanoseconds."""
 
 _STAMPS = {"timestamp": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC"), "int": pa.int64()}
 CLOCKS = {"timestamp": "timestamps without a zone", "zoned": "timestamps with a zone", "int": "integer times"}
 
 
 def clock_of(kind: pa.DataType) -> Clock | None:
-    """The clock that a column of times follows; None where it holds no times. Only instants of one clock can be compared.
+    """The clock of a time column; None for other columns. Only times of one clock can be compared.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Missing(Enum):
 
 @dataclass(frozen=True)
 class DataType:
-    """Common to everything that flows: the key columns, the name of the time column and how time is shown."""
+    """Common to all types: the key columns, the name of the time column and its clock."""
 
     key: pa.Schema
     time: str
@@ -83,7 +83,7 @@ class DataType:
 
 
 def same_clock(left: DataType, right: DataType, what: str) -> None:
-    """Refuse times of two kinds: nobody said in which zone the ones without are."""
+    """Refuse times of two clocks: the zone of times without a zone is unknown."""
     if left.clock != right.clock:
         raise SignalTypeError(
             f"{what}: one side has {CLOCKS[left.clock]}, the other {CLOCKS[right.clock]}",
@@ -100,6 +100,8 @@ class StreamType(DataType):
 
     def column(self, name: str, what: str) -> pa.Field:
         """A payload column, or an error that names the choices."""
+        if not isinstance(name, str):
+            raise ParameterError(f"{what}: columns are named by texts, got a value of type {type(name).__name__}")
         if name in self.columns.names:
             return self.columns.field(name)
         names = ", ".join(self.columns.names) or "none"
@@ -146,7 +148,7 @@ class WindowedType(DataType):
     """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples.
 
     With `channels` every window has as many arrays, one for each of them. With `labels` it carries columns, as those of the event that
-    it lies around, and several windows may end at one sample.
+    it lies around, and several windows may end at one sample. Whole spectra are `two_sided`: at sizes 1 and 2 their length does not tell.
     """
 
     dtype: np.dtype[Any]
@@ -156,6 +158,7 @@ class WindowedType(DataType):
     timebase: Timebase | None
     channels: int = 0
     labels: pa.Schema | None = None
+    two_sided: bool = False
 
     def describe(self) -> str:
         """One line for `explain`."""
@@ -165,17 +168,17 @@ class WindowedType(DataType):
 
 
 def sample_names(kind: UniformType | WindowedType) -> list[str]:
-    """What samples are called where they leave as rows: one column, or one per channel."""
+    """The columns of samples in results: one, or one per channel."""
     return [f"value_{i}" for i in range(kind.channels)] if kind.channels else ["value"]
 
 
 def array_names(kind: WindowedType) -> list[str]:
-    """What the arrays of windows are called where they leave: one column, or one per channel."""
+    """The columns of windows in results: one, or one per channel."""
     return [f"values_{i}" for i in range(kind.channels)] if kind.channels else ["values"]
 
 
 def rate(timebase: Timebase | None) -> str:
-    """The period of a grid, for people."""
+    """The period of a grid as text."""
     if timebase is None:
         return "a period per key"
     period = timebase.period
@@ -203,16 +206,16 @@ def value_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
 
 
 def arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
-    """The Arrow type that shows samples of this NumPy type."""
+    """The Arrow type for samples of this NumPy type."""
     if dtype.kind == "c":
         return _complex(pa.float32() if dtype == np.complex64 else pa.float64())
     return pa.from_numpy_dtype(dtype)
 
 
 def arrays_type(dtype: np.dtype[Any], depth: int = 1) -> pa.DataType:
-    """The Arrow type that shows arrays of such samples; of complex numbers an array of all ``re`` and one of all ``im``.
+    """The Arrow type for arrays of such samples; complex numbers become one array of ``re`` and one of ``im``.
 
-    NumPy takes each of the two as it is, and in Spark they are half as large as an array of structs.
+    NumPy reads both without a copy, and in Spark they take half the space of an array of structs.
     """
     if dtype.kind == "c":
         return _complex(arrays_type(np.empty(0, dtype).real.dtype, depth))

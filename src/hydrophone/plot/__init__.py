@@ -1,4 +1,4 @@
-"""Pictures of queries: signals as lines, spectra as spectrograms, intervals as spans, events as marks."""
+"""Plots of queries: signals as lines, spectra as spectrograms, intervals as spans, events as marks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from hydrophone.errors import ParameterError
+from hydrophone.model.time import Instant
 from hydrophone.plan.types import SignalType, StreamType, UniformType, WindowedType
 from hydrophone.plot.axes import canvas
-from hydrophone.plot.choice import Choice, happenings, traces
 from hydrophone.plot.draw import COLOURS, draw_events, draw_over, draw_signal, draw_spectra, legend
 from hydrophone.plot.draw import title as say_title
-from hydrophone.time import Instant
+from hydrophone.plot.selection import Query, Selection, events_by_key, samples_by_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from hydrophone.handles import Query, Stream, UniformSignal
 
 __all__ = ["overlay", "plot"]
 
@@ -77,7 +75,7 @@ def plot(
     True
     """
     kind = query.node.type
-    chosen = Choice(kind, key, start, end)
+    chosen = Selection(kind, key, start, end)
     if scale not in (None, "db", "linear"):
         raise ParameterError(f"plot: scale must be 'db' or 'linear', got {scale!r}")
     if scale is not None and not isinstance(kind, WindowedType):
@@ -86,7 +84,7 @@ def plot(
         raise ParameterError(f"plot: unit is that of values, and events are drawn without: this is {kind.describe()}")
     with canvas(ax, path) as axes:
         if isinstance(kind, UniformType):
-            draw_signal(axes, chosen, traces(query, chosen, len(COLOURS)))
+            draw_signal(axes, chosen, samples_by_key(query, chosen, len(COLOURS)))
         elif isinstance(kind, WindowedType):
             draw_spectra(axes, chosen, kind, query, scale, unit)
         elif isinstance(kind, StreamType):
@@ -98,8 +96,8 @@ def plot(
 
 
 def overlay(
-    signal: UniformSignal,
-    events: Stream,
+    signal: Query,
+    events: Query,
     *,
     key: Any = None,
     start: Instant | None = None,
@@ -128,11 +126,11 @@ def overlay(
         raise ParameterError(
             f"overlay: draws events over a uniform signal; these are {kind.describe()} and {over.describe()}"
         )
-    chosen = Choice(kind, key, start, end)
+    chosen = Selection(kind, key, start, end)
     with canvas(ax, path) as axes:
-        view = draw_signal(axes, chosen, traces(signal, chosen, len(COLOURS)))
+        view = draw_signal(axes, chosen, samples_by_key(signal, chosen, len(COLOURS)))
         same = over.key.names == kind.key.names
-        found = happenings(events, over, Choice(over, key if same else None, start, end))
+        found = events_by_key(events, over, Selection(over, key if same else None, start, end))
         draw_over(axes, view, found)
         legend(axes)
         say_title(axes, kind, chosen)

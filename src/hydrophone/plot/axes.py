@@ -1,4 +1,4 @@
-"""Where pictures are drawn: figures, files, and how instants lie on an axis."""
+"""Figures, files, and the mapping from instants to an axis."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hydrophone.connect.files import write_then_rename
 from hydrophone.errors import ParameterError, UnsupportedError
-from hydrophone.io.files import writing
+from hydrophone.model.time import format_instant
 from hydrophone.plan.types import DataType
-from hydrophone.plot.choice import Choice
-from hydrophone.time import format_instant
+from hydrophone.plot.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ _DAY = 86_400_000_000_000
 
 @dataclass(frozen=True)
 class View:
-    """How instants lie on an axis: ``(t - zero) / unit``, and the stretch of time that is shown."""
+    """The mapping from instants to an axis, ``(t - zero) / unit``, and the visible time range."""
 
     zero: int
     unit: int
@@ -46,22 +46,23 @@ class View:
 _views: WeakKeyDictionary[Axes, View] = WeakKeyDictionary()
 
 
-def view_of(axes: Axes, kind: DataType, chosen: Choice, low: int, high: int) -> View:
-    """How to lay ``[low, high]``, or what the user chose of it, on an axis."""
+def view_of(axes: Axes, kind: DataType, chosen: Selection, low: int, high: int) -> View:
+    """The view of ``[low, high]``, or of the user's choice of it."""
     low, high = (low if chosen.low is None else chosen.low), (high if chosen.high is None else chosen.high)
-    # Files are written with more pixels than the screen shows; two columns for each of these are enough.
+    # Files have more pixels than the screen; two columns per screen pixel are enough.
     columns = max(2 * int(axes.get_window_extent().width), 100)
     if axes in _views:
         before = _views[axes]
         return replace(before, low=min(low, before.low), high=max(high, before.high), columns=columns)
     span = max(high - low, 1)
     if kind.clock != "int" and span >= 2_000_000_000:
-        view = View(0, _DAY, "time (UTC)", low, high, columns, dates=True)
+        label = "time (UTC)" if kind.clock == "zoned" else "time"
+        view = View(0, _DAY, label, low, high, columns, dates=True)
     else:
         unit, name = next((u, n) for u, n in _UNITS if span >= 2 * u or u == 1)
-        # Floats have no room for nanoseconds since 1970.
+        # Floats cannot hold nanoseconds since 1970.
         if kind.clock != "int":
-            view = View(low, unit, f"{name} since {format_instant(low)}", low, high, columns)
+            view = View(low, unit, f"{name} since {format_instant(low, kind.clock == 'zoned')}", low, high, columns)
         elif max(abs(low), abs(high)) > 1000 * span:
             view = View(low, unit, f"{name} since {low} ns", low, high, columns)
         else:
@@ -124,5 +125,5 @@ def _save(figure: Figure, path: str, dpi: Any) -> None:
     if format_ not in figure.canvas.get_supported_filetypes():
         choices = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
         raise ParameterError(f"plot: {path!r} ends in no kind of picture; there are: {choices}")
-    with writing(path, what="plot", overwrite=True) as draft:
+    with write_then_rename(path, what="plot", overwrite=True) as draft:
         figure.savefig(draft, format=format_, dpi=150 if dpi == "figure" else dpi)

@@ -1,4 +1,4 @@
-"""The pictures themselves: lines, spectrograms, spans and marks."""
+"""Drawing: lines, spectrograms, spans and marks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hydrophone.errors import DataError, ParameterError
-from hydrophone.ops.arrays import Magnitude
+from hydrophone.ops.windows.arrays import Magnitude
 from hydrophone.plan.types import DataType, SignalType, StreamType, UniformType, WindowedType
 from hydrophone.plot.axes import View, finish_time, view_of
-from hydrophone.plot.choice import Choice, Happenings, Samples, Spectra, happenings, name, spectra
-from hydrophone.plot.envelope import Trace, columns_of, holes, marks, spans, thin
+from hydrophone.plot.envelope import Trace, columns_of, hole_spans, thin_instants, thin_spans, thin_trace
+from hydrophone.plot.selection import (
+    EventTimes,
+    Query,
+    Samples,
+    Selection,
+    Spectra,
+    events_by_key,
+    key_name,
+    spectra_by_key,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from hydrophone.handles import Query
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart; their yellow is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -26,13 +33,13 @@ _MAP = "viridis"
 _DECIBELS = 80
 """Range of a spectrogram below its loudest point."""
 _DIM = 2
-"""Percent of a spectrogram that may be darker than its scale shows: a few faint lines should not dim the rest."""
-_FEW = 80
-"""Up to so many samples each one gets a dot."""
+"""Percent of a spectrogram that may lie below its colour scale, so that a few faint lines do not dim the rest."""
+_MAX_MARKERS = 80
+"""Up to this many samples, each is drawn as a dot."""
 
 
-def title(axes: Axes, kind: DataType, chosen: Choice, given: str | None = None) -> None:
-    """Say what is shown, unless something on these axes has."""
+def title(axes: Axes, kind: DataType, chosen: Selection, given: str | None = None) -> None:
+    """Set the title, unless these axes have one."""
     if given is not None:
         axes.set_title(given, loc="left", fontsize="medium")
     if axes.get_title(loc="left"):
@@ -40,21 +47,19 @@ def title(axes: Axes, kind: DataType, chosen: Choice, given: str | None = None) 
     keys = chosen.keys
     what = kind.describe()
     if keys is not None and len(keys) == 1 and kind.key.names:
-        what = (
-            f"{', '.join(kind.key.names)} = {name(keys[0])}   {what.removesuffix(' by ' + ', '.join(kind.key.names))}"
-        )
+        what = f"{', '.join(kind.key.names)} = {key_name(keys[0])}   {what.removesuffix(' by ' + ', '.join(kind.key.names))}"
     axes.set_title(what, loc="left", fontsize="medium")
 
 
 def legend(axes: Axes) -> None:
-    """Name the colours, beside the picture and not on it."""
+    """Put the legend beside the plot."""
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------
 
 
-def draw_signal(axes: Axes, chosen: Choice, signals: dict[tuple[Any, ...], Samples]) -> View:
+def draw_signal(axes: Axes, chosen: Selection, signals: dict[tuple[Any, ...], Samples]) -> View:
     """A line per key and channel."""
     kind = chosen.kind
     assert isinstance(kind, UniformType)
@@ -71,7 +76,7 @@ def draw_signal(axes: Axes, chosen: Choice, signals: dict[tuple[Any, ...], Sampl
     bars = 0
     for number, (key, channel, signal) in enumerate(lines):
         colour = COLOURS[(used + number) % len(COLOURS)]
-        label = " ".join(filter(None, [name(key), f"channel {channel}" if kind.channels else ""])) or "signal"
+        label = " ".join(filter(None, [key_name(key), f"channel {channel}" if kind.channels else ""])) or "signal"
         _draw_line(axes, view, signal.traces[channel], colour, label)
         if _draw_holes(axes, view, signal, channel, colour, bars):
             bars += 1
@@ -80,9 +85,9 @@ def draw_signal(axes: Axes, chosen: Choice, signals: dict[tuple[Any, ...], Sampl
 
 
 def _draw_line(axes: Axes, view: View, trace: Trace, colour: str, label: str) -> None:
-    line = thin(trace, view.low, view.high, view.columns)
+    line = thin_trace(trace, view.low, view.high, view.columns)
     x = view(line.time)
-    few = len(trace.time) <= _FEW
+    few = len(trace.time) <= _MAX_MARKERS
     axes.plot(x, line.value, color=colour, lw=1.2, label=label, marker="o" if few else "", ms=3, gid="hydrophone")
     if len(line.dots) and not few:
         dots = line.dots
@@ -90,9 +95,9 @@ def _draw_line(axes: Axes, view: View, trace: Trace, colour: str, label: str) ->
 
 
 def _draw_holes(axes: Axes, view: View, signal: Samples, channel: int, colour: str, lane: int) -> bool:
-    """A bar at the foot of the picture wherever samples are missing, be it for less than a pixel."""
-    # About three pixels at least: thinner bars are there but not seen.
-    found = holes(signal.traces[channel], signal.period, view.low, view.high, view.columns // 5)
+    """A bar at the bottom wherever samples are missing, even for less than a pixel."""
+    # At least about three pixels: thinner bars are not visible.
+    found = hole_spans(signal.traces[channel], signal.period, view.low, view.high, view.columns // 5)
     if not len(found):
         return False
     left, right = view(found[:, 0]), view(found[:, 1])
@@ -123,9 +128,9 @@ def _finish_signal(
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-def draw_events(axes: Axes, chosen: Choice, kind: StreamType, query: Query) -> None:
+def draw_events(axes: Axes, chosen: Selection, kind: StreamType, query: Query) -> None:
     """Lifetimes as spans and points as marks, a row per key; a signal at its values."""
-    found = happenings(query, kind, chosen)
+    found = events_by_key(query, kind, chosen)
     valued = isinstance(kind, SignalType) and kind.dtype.kind != "c"
     keys = chosen.order(list(found), len(COLOURS) if valued else _ROWS)
     low = min(int(found[k].start[0]) for k in keys)
@@ -134,7 +139,7 @@ def draw_events(axes: Axes, chosen: Choice, kind: StreamType, query: Query) -> N
     if valued:
         assert isinstance(kind, SignalType)
         for number, (key, column) in enumerate((k, c) for k in keys for c in kind.value):
-            label = " ".join(filter(None, [name(key), column if kind.channels else ""])) or column
+            label = " ".join(filter(None, [key_name(key), column if kind.channels else ""])) or column
             _draw_values(axes, view, found[key], column, COLOURS[number % len(COLOURS)], label)
         axes.set_ylabel(kind.value[0] if len(kind.value) == 1 else "value")
         if len(keys) * len(kind.value) > 1:
@@ -142,19 +147,19 @@ def draw_events(axes: Axes, chosen: Choice, kind: StreamType, query: Query) -> N
     else:
         for number, key in enumerate(keys):
             _draw_row(axes, view, found[key], number, COLOURS[number % len(COLOURS)])
-        axes.set_yticks(range(len(keys)), [name(k) or "events" for k in keys])
+        axes.set_yticks(range(len(keys)), [key_name(k) or "events" for k in keys])
         axes.set_ylim(len(keys) - 0.4, -0.6)
         axes.set_ylabel(", ".join(kind.key.names))
     axes.grid(alpha=0.25, lw=0.6, axis="both" if valued else "x")
     finish_time(axes, view)
 
 
-def _draw_values(axes: Axes, view: View, events: Happenings, column: str, colour: str, label: str) -> None:
+def _draw_values(axes: Axes, view: View, events: EventTimes, column: str, colour: str, label: str) -> None:
     """A signal's events: a level for each lifetime, a dot for each point."""
     values = events.columns[column].to_numpy().astype(np.float64)
     trace = Trace.of(events.start, values, np.ones(len(values), bool))
     if len(trace.time) > view.columns:
-        # No two of them can be told apart: a column of pixels shows its least and its largest.
+        # Too many to distinguish: each column of pixels shows its smallest and largest.
         start = np.flatnonzero(np.diff(columns_of(trace.time, view.low, view.high, view.columns), prepend=-1))
         least, largest = np.minimum.reduceat(trace.value, start), np.maximum.reduceat(trace.value, start)
         x = view(trace.time[start])
@@ -167,29 +172,29 @@ def _draw_values(axes: Axes, view: View, events: Happenings, column: str, colour
         axes.hlines(values[keep], view(events.start[keep]), view(events.end[keep]), color=colour, lw=2, label=label)
 
 
-def _draw_row(axes: Axes, view: View, events: Happenings, row: int, colour: str) -> None:
+def _draw_row(axes: Axes, view: View, events: EventTimes, row: int, colour: str) -> None:
     if events.end is None:
-        x = view(marks(events.start, view.low, view.high, view.columns))
+        x = view(thin_instants(events.start, view.low, view.high, view.columns))
         axes.vlines(x, row - 0.3, row + 0.3, color=colour, lw=1.2)
         return
     axes.broken_barh(_bars(view, events), (row - 0.3, 0.6), facecolor=colour, alpha=0.6, edgecolor=colour, lw=0.8)
 
 
-def _bars(view: View, events: Happenings) -> Any:
+def _bars(view: View, events: EventTimes) -> Any:
     """Left ends and widths of lifetimes, as far as they are shown."""
     assert events.end is not None
     start, end = np.maximum(events.start, view.low), np.minimum(events.end, view.high)
-    found = view(spans(start, end, view.low, view.high, view.columns))
+    found = view(thin_spans(start, end, view.low, view.high, view.columns))
     return np.stack([found[:, 0], found[:, 1] - found[:, 0]], axis=1).tolist()
 
 
-def draw_over(axes: Axes, view: View, found: dict[tuple[Any, ...], Happenings]) -> None:
+def draw_over(axes: Axes, view: View, found: dict[tuple[Any, ...], EventTimes]) -> None:
     """Events on a picture of a signal: bands over their lifetimes, dashed lines for points."""
     colour = COLOURS[1] if len(found) else COLOURS[0]
     label = "events"
     for events in found.values():
         if events.end is None:
-            x = view(marks(events.start, view.low, view.high, view.columns))
+            x = view(thin_instants(events.start, view.low, view.high, view.columns))
             across = axes.get_xaxis_transform()
             axes.vlines(x, 0, 1, transform=across, color=colour, lw=1, ls=(0, (4, 3)), alpha=0.8, zorder=1.5)
             axes.plot(x, np.full(len(x), 0.985), "v", transform=across, color=colour, ms=5, label=label)
@@ -205,14 +210,14 @@ def draw_over(axes: Axes, view: View, found: dict[tuple[Any, ...], Happenings]) 
 
 
 def draw_spectra(
-    axes: Axes, chosen: Choice, kind: WindowedType, query: Query, scale: str | None, unit: str | None
+    axes: Axes, chosen: Selection, kind: WindowedType, query: Query, scale: str | None, unit: str | None
 ) -> None:
     """A spectrogram: a column per window at the middle of its samples, a row per frequency, colours in decibels."""
-    found = spectra(query, kind, chosen)
+    found = spectra_by_key(query, kind, chosen)
     (key,) = chosen.order(list(found), 1)
     windows = found[key]
     step = kind.hop * windows.period
-    # Floats have no room for nanoseconds since 1970: the middle of every window after an instant near them.
+    # Floats cannot hold nanoseconds since 1970: use the middle of every window, relative to an instant nearby.
     zero = int(windows.last[0])
     middle = (windows.last - zero) - (kind.size - 1) * windows.period / 2
     view = view_of(axes, kind, chosen, zero + int(middle[0] - step / 2), zero + int(middle[-1] + step / 2))
@@ -238,7 +243,7 @@ def draw_spectra(
 
 
 def _with_unit(label: str, unit: str | None) -> str:
-    """A label with the unit of its values; a level in decibels is one against a unit."""
+    """A label with the unit of the values; decibels are relative to the unit."""
     if unit is None:
         return label
     return label.replace("(dB)", f"(dB re 1 {unit})") if "(dB)" in label else f"{label} ({unit})"
@@ -253,7 +258,7 @@ def _is_two_sided(kind: WindowedType) -> bool:
 
 
 def _heights(kind: WindowedType, rate: float) -> tuple[Any, str]:
-    """What the rows of a picture are, and their label."""
+    """The quantity of the rows, and its label."""
     if _is_one_sided(kind):
         return _frequencies(np.arange(kind.length) * rate / kind.size)
     if _is_two_sided(kind):
@@ -262,7 +267,7 @@ def _heights(kind: WindowedType, rate: float) -> tuple[Any, str]:
 
 
 def _levels(kind: WindowedType, windows: Spectra, scale: str | None, is_magnitude: bool) -> tuple[Any, str]:
-    """What the colours show, and their label.
+    """The quantity of the colours, and its label.
 
     Unless `scale` says otherwise: decibels of complex values, and of spectra that are never negative, which are powers unless they are
     known to be magnitudes; else the values themselves.
@@ -281,7 +286,7 @@ def _levels(kind: WindowedType, windows: Spectra, scale: str | None, is_magnitud
         raise DataError('plot: scale="db" needs values that are never negative', hint='scale="linear"')
     with np.errstate(divide="ignore"):
         levels = factor * np.log10(values)
-    # Silence is as far down as the scale goes, and no hole.
+    # Silence is the lowest colour, not a hole.
     finite = levels[np.isfinite(levels)]
     levels[np.isneginf(levels)] = (finite.max() if len(finite) else 0) - _DECIBELS
     return levels, f"{what} (dB)"
@@ -296,7 +301,7 @@ def _frequencies(hertz: Any) -> tuple[Any, str]:
 
 
 def _image(levels: Any, middle: Any, step: float, view: View) -> tuple[Any, Any]:
-    """Windows in columns of equal width; of several that share one the largest is seen, a column without any is NaN."""
+    """Windows in columns of equal width: the largest of each column, NaN in empty columns."""
     count = max(round((middle[-1] - middle[0]) / step) + 1, 1)
     columns = min(count, view.columns)
     edges = np.linspace(middle[0] - step / 2, middle[-1] + step / 2, columns + 1)

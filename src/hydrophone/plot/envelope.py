@@ -1,4 +1,4 @@
-"""Thins out samples for a picture without losing what can be seen: the extremes of every column of pixels, and every hole."""
+"""Decimate samples for a plot without visible loss: the extremes of every column of pixels, and every hole, stay."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Line:
-    """What to draw: a line that breaks where the value is NaN, and dots where a sample stands alone."""
+    """A line that breaks at NaN, and dots for isolated samples."""
 
     time: Ints
     value: Floats
@@ -64,7 +64,7 @@ def columns_of(time: Ints, low: int, high: int, columns: int) -> Ints:
     return np.minimum((share * columns).astype(np.int64), columns - 1)
 
 
-def thin(trace: Trace, low: int, high: int, columns: int) -> Line:
+def thin_trace(trace: Trace, low: int, high: int, columns: int) -> Line:
     """At most five points for each column of pixels; few samples stay as they are.
 
     The least and the largest sample of every column are among them, so a spike of one sample is never lost, and in the
@@ -74,7 +74,7 @@ def thin(trace: Trace, low: int, high: int, columns: int) -> Line:
     --------
     >>> spike = np.zeros(1_000_000)
     >>> spike[123_456] = 1
-    >>> line = thin(Trace(np.arange(1_000_000), spike, np.arange(1_000_000) == 0), 0, 1_000_000, 100)
+    >>> line = thin_trace(Trace(np.arange(1_000_000), spike, np.arange(1_000_000) == 0), 0, 1_000_000, 100)
     >>> len(line.value), np.nanmax(line.value)
     (500, np.float64(1.0))
     """
@@ -98,7 +98,7 @@ def _whole(trace: Trace) -> Line:
     return Line(time, value, alone + np.searchsorted(at, alone, side="right"))
 
 
-def holes(trace: Trace, period: float, low: int, high: int, columns: int) -> Ints:
+def hole_spans(trace: Trace, period: float, low: int, high: int, columns: int) -> Ints:
     """The holes between samples as rows of start and end, each at least a column wide, those that then touch joined.
 
     So there are no more than columns, and a hole of one sample among millions can be seen.
@@ -106,22 +106,22 @@ def holes(trace: Trace, period: float, low: int, high: int, columns: int) -> Int
     Examples
     --------
     >>> trace = Trace(np.array([0, 10, 50, 60]), np.zeros(4), np.array([True, False, True, False]))
-    >>> holes(trace, 10, 0, 100, 100)
+    >>> hole_spans(trace, 10, 0, 100, 100)
     array([[20, 50]])
     """
     at = np.flatnonzero(trace.apart[1:]) + 1
     if not len(at):
         return np.zeros((0, 2), np.int64)
     start, end = trace.time[at - 1] + int(period), trace.time[at]
-    return spans(start, end, low, high, columns)
+    return thin_spans(start, end, low, high, columns)
 
 
-def spans(start: Ints, end: Ints, low: int, high: int, columns: int) -> Ints:
+def thin_spans(start: Ints, end: Ints, low: int, high: int, columns: int) -> Ints:
     """Intervals as rows of start and end, each at least a column wide; if there are many, those that then touch are joined.
 
     Examples
     --------
-    >>> spans(np.array([0, 70]), np.array([1, 90]), 0, 100, 10)
+    >>> thin_spans(np.array([0, 70]), np.array([1, 90]), 0, 100, 10)
     array([[ 0, 10],
            [70, 90]])
     """
@@ -136,12 +136,12 @@ def spans(start: Ints, end: Ints, low: int, high: int, columns: int) -> Ints:
     return np.stack([start[first], np.maximum.reduceat(end, first)], axis=1)
 
 
-def marks(time: Ints, low: int, high: int, columns: int) -> Ints:
+def thin_instants(time: Ints, low: int, high: int, columns: int) -> Ints:
     """Instants, at most one for each column of pixels.
 
     Examples
     --------
-    >>> len(marks(np.arange(1_000_000), 0, 1_000_000, 500))
+    >>> len(thin_instants(np.arange(1_000_000), 0, 1_000_000, 500))
     500
     """
     if len(time) <= columns:

@@ -37,12 +37,12 @@ def disk_errors(path: str) -> Iterator[None]:
         raise
 
 
-def cause(error: BaseException) -> HydrophoneError | None:
+def task_error(error: BaseException) -> HydrophoneError | None:
     r"""The error that a task raised, found in what Spark raises for it; None where it was not one of ours.
 
     Examples
     --------
-    >>> cause(RuntimeError("...\nhydrophone.errors.DataError: source: 3 rows have no time\n  Hint: drop them first\n"))
+    >>> task_error(RuntimeError("...\nhydrophone.errors.DataError: source: 3 rows have no time\n  Hint: drop them first\n"))
     DataError('source: 3 rows have no time')
     """
     found = list(_TEXT.finditer(str(error)))

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hydrophone
+from hydrophone.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +38,11 @@ def zipped(folder: Path) -> Path:
     Examples
     --------
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     zipped(Path(folder)).name == f"hydrophone-{hydrophone.__version__}.zip"
+    ...     zipped(Path(folder)).name == f"hydrophone-{__version__}.zip"
     True
     """
-    home = Path(hydrophone.__file__).parent
-    target = folder / f"hydrophone-{hydrophone.__version__}.zip"
+    home = Path(__file__).parents[1]
+    target = folder / f"hydrophone-{__version__}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted([*home.rglob("*.py"), home / "py.typed"]):
             name = Path("hydrophone") / path.relative_to(home)

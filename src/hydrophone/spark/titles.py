@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hydrophone.ops.place import Place
 from hydrophone.plan.node import Node
-from hydrophone.plan.source import Leaf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +28,7 @@ def title(plan: str, root: Node) -> str:
     >>> title("slices", rows.signal("value").sample(10).fir([0.5, 0.5]).node)
     'hydrophone slices: signal, sample, fir'
     """
-    names = [n.name() for n in root.topological() if not isinstance(n, Leaf | Place)]
+    names = [n.name() for n in root.topological() if n.inputs and not n.inserted]
     text = f"hydrophone {plan}: {', '.join(names) or 'rows as they are'}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 

@@ -1,0 +1,1 @@
+"""Applications, each readable from top to bottom."""

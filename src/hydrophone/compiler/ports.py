@@ -1,0 +1,40 @@
+"""Lowering to the plan that a pipeline runs: ports instead of sources, and `Place` where an operator needs order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hydrophone.ops.signals.place import Place
+from hydrophone.plan.node import Node, Order, topological
+from hydrophone.plan.source import Source
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A plan that a pipeline can run: `roots` end in ports; port number i reads ``sources[i]``."""
+
+    roots: tuple[Node, ...]
+    sources: tuple[Source, ...]
+
+
+def over_ports(roots: Sequence[Node]) -> Lowered:
+    """Replace sources by ports and put order where it is needed."""
+    done: dict[Node, Node] = {}
+    sources: list[Source] = []
+    for node in topological(roots):
+        if isinstance(node, Source):
+            done[node] = node.port(len(sources))
+            sources.append(node)
+        else:
+            done[node] = with_order(node.with_inputs([done[i] for i in node.inputs]))
+    return Lowered(tuple(done[r] for r in roots), tuple(sources))
+
+
+def with_order(node: Node) -> Node:
+    """If a node needs order, put a `Place` on every input without order."""
+    if node.needs is Order.ANY:
+        return node
+    return node.with_inputs(
+        [i if i.order is Order.INDEX else Place(inputs=(i,), where=node.where) for i in node.inputs]
+    )

@@ -1,0 +1,1 @@
+"""Windows of time over events, and the aggregates that they compute."""

@@ -1,0 +1,45 @@
+"""Taps, weights and other coefficients that a user gives: checked when the query is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hydrophone.errors import ParameterError, user_line
+
+
+def check_coefficients(values: Any, what: str, *, real: bool = False) -> np.ndarray[Any, Any]:
+    """A sequence of at least one finite number, real or complex; `what` names it for errors, as in ``"fir: taps"``.
+
+    Examples
+    --------
+    >>> check_coefficients([1, 2.5], "fir: taps")
+    array([1. , 2.5])
+    """
+    try:
+        found = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        found = np.empty(0, object)
+    if found.dtype.kind not in "iufc" or found.ndim != 1 or not len(found):
+        raise ParameterError(
+            f"{what} must be a sequence of at least one number, got {found.dtype} of shape {found.shape}",
+            hint="give one list of numbers, in one dimension",
+            where=user_line(),
+        )
+    refuse_not_finite(found, what)
+    if real and found.dtype.kind == "c":
+        raise ParameterError(f"{what} must be real, got {found.dtype}", hint="take the real part", where=user_line())
+    return found
+
+
+def refuse_not_finite(values: np.ndarray[Any, Any], what: str) -> None:
+    """An error where one of many numbers is NaN or infinite."""
+    wrong = values[~np.isfinite(values)]
+    if wrong.size:
+        raise ParameterError(f"{what} must be finite, got {wrong.flat[0]}", where=user_line())
+
+
+def is_window_name(window: Any) -> bool:
+    """Whether a window is given by its name (``"hann"``, ``("kaiser", 8.0)``) and not by its weights."""
+    return isinstance(window, str) or (isinstance(window, tuple) and bool(window) and isinstance(window[0], str))

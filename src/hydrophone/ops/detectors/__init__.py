@@ -1,0 +1,1 @@
+"""From signals to events: intervals, peaks, triggers."""

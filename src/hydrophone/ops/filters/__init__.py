@@ -1,0 +1,1 @@
+"""Filters on uniform signals: by taps, recursive, moving statistics."""

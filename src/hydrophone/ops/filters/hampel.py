@@ -1,0 +1,155 @@
+"""Order statistics of the last samples: medians, and the outlier filter that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.model.batch import Batch, Ints, Segments
+from hydrophone.model.kernel import Kernel
+from hydrophone.ops.base_kernels import LookBackKernel
+from hydrophone.ops.filters.history import Extended
+from hydrophone.plan.node import Node, Order
+from hydrophone.plan.reach import Reach
+from hydrophone.plan.types import Missing, UniformType
+
+MAD_TO_SIGMA = 1.4826
+"""What the median distance from the median is multiplied with to estimate a Gaussian's standard deviation."""
+
+
+def moving_medians(
+    values: npt.NDArray[np.float64], there: npt.NDArray[np.int8], at: Ints, offsets: Ints, size: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], Ints]:
+    """Of the last `size` rows of a buffer at every sample: the median, the median distance from it, and how many are NaN.
+
+    NaN is left out of both medians; where nothing else is there they are NaN.
+    """
+    shape = (int(offsets[-1]), values.shape[1])
+    middle, distance, bad = np.empty(shape), np.empty(shape), np.empty(shape, np.int64)
+    _moving_medians(np.ascontiguousarray(values), there, at, offsets, size, middle, distance, bad)
+    return middle, distance, bad
+
+
+@numba.njit(cache=True, nogil=True)
+def _moving_medians(x: Any, there: Any, at: Any, offsets: Any, size: int, middle: Any, distance: Any, bad: Any) -> None:
+    """The window of each run and channel is kept in order, one sample in and one out."""
+    order = np.empty(size)
+    for run in range(len(at)):
+        for c in range(x.shape[1]):
+            count = nans = 0
+            for i in range(at[run] - size + 1, at[run] + offsets[run + 1] - offsets[run]):
+                if there[i]:
+                    if x[i, c] != x[i, c]:
+                        nans += 1
+                    else:
+                        place = np.searchsorted(order[:count], x[i, c])
+                        for j in range(count, place, -1):
+                            order[j] = order[j - 1]
+                        order[place] = x[i, c]
+                        count += 1
+                if i < at[run]:
+                    continue
+                n = offsets[run] + i - at[run]
+                middle[n, c] = _middle(order, count)
+                distance[n, c] = _median_distance(order, count, middle[n, c])
+                bad[n, c] = nans
+                oldest = i - size + 1
+                if there[oldest]:
+                    if x[oldest, c] != x[oldest, c]:
+                        nans -= 1
+                    else:
+                        place = np.searchsorted(order[:count], x[oldest, c])
+                        count -= 1
+                        for j in range(place, count):
+                            order[j] = order[j + 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def _middle(order: Any, count: int) -> float:
+    if count == 0:
+        return np.nan
+    half = count // 2
+    return order[half] if count % 2 else (order[half - 1] + order[half]) / 2
+
+
+@numba.njit(cache=True, nogil=True)
+def _median_distance(order: Any, count: int, middle: float) -> float:
+    """The median of the distances, which grow to both sides of the middle: the nearest half of them is walked through."""
+    if count == 0 or middle - middle != 0:
+        return np.nan
+    left, right = count // 2 - 1, count // 2
+    before = last = 0.0
+    for _ in range(count // 2 + 1):
+        before = last
+        if right >= count or (left >= 0 and middle - order[left] < order[right] - middle):
+            last = middle - order[left]
+            left -= 1
+        else:
+            last = order[right] - middle
+            right += 1
+    return last if count % 2 else (before + last) / 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hampel(Node):
+    """The middle one of the last `size` samples, or their median where it lies too far from it.
+
+    Too far is more than `sigmas` times 1.4826 times the median distance from the median. Reference, over
+    ``w = sliding_window_view(x, size)``: ``m = nanmedian(w)`` and ``d = nanmedian(abs(w - m))`` along the last axis, then
+    ``where(abs(w[:, size // 2] - m) <= sigmas * 1.4826 * d, w[:, size // 2], m)``.
+
+    Start and gap: nothing until the last `size` beats all have a sample. End: nothing follows the last sample.
+    NaN is an outlier: it is replaced, and left out of the medians.
+    """
+
+    stable_name = "hampel"
+
+    size: int
+    sigmas: float = 3.0
+
+    needs = Order.INDEX
+    gives = Order.INDEX
+
+    def check(self) -> None:
+        """A window that has a middle."""
+        if self.size < 3 or self.size % 2 == 0:
+            raise ParameterError(f"hampel: size must be odd and at least 3 samples, got {self.size}")
+        if not self.sigmas >= 0:
+            raise ParameterError(f"hampel: sigmas must be at least 0, got {self.sigmas!r}")
+
+    def output_type(self, x: UniformType) -> UniformType:
+        """At least double precision."""
+        if x.dtype.kind == "c":
+            raise SignalTypeError(f"hampel: {x.describe()} has no order", hint="take the magnitude() first")
+        return UniformType(x.key, x.time, x.clock, np.dtype(np.float64), x.channels, x.timebase)
+
+    def reach(self, x: UniformType) -> Reach:
+        """The samples in the window."""
+        return Reach.samples(x.timebase, before=self.size - 1)
+
+    def kernel(self, x: UniformType) -> Kernel:
+        """Compare."""
+        return HampelKernel(self.size, self.sigmas, self.type)
+
+
+class HampelKernel(LookBackKernel):
+    """The last samples of every key."""
+
+    def __init__(self, size: int, sigmas: float, out: UniformType) -> None:
+        super().__init__(out, size - 1, Missing.DROP)
+        self.size, self.sigmas = size, sigmas
+
+    def extended(self, batch: Segments, wide: Extended) -> Iterable[Batch]:
+        """Compare in one batch."""
+        values = wide.values.reshape(len(wide.values), -1)
+        middle, distance, _ = moving_medians(values, np.ones(len(values), np.int8), wide.at, batch.offsets, self.size)
+        x = wide.lagged(self.size // 2).reshape(middle.shape)
+        with np.errstate(all="ignore"):
+            y = np.where(np.abs(x - middle) <= self.sigmas * MAD_TO_SIGMA * distance, x, middle)
+        return (self.history.complete(batch.with_values(y.reshape(batch.values.shape)), wide.seen),)

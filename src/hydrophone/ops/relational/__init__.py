@@ -1,0 +1,1 @@
+"""Operators on events: rows, keys, lifetimes, sets, joins, choices among events."""

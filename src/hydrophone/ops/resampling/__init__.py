@@ -1,0 +1,1 @@
+"""From one grid to another."""

@@ -1,0 +1,1 @@
+"""Signals and their samples: sampling, fills, functions of time, arithmetic, single samples."""

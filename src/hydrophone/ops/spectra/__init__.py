@@ -1,0 +1,1 @@
+"""Bands, wavelets, and transforms that follow a signal."""

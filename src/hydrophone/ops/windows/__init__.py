@@ -1,0 +1,1 @@
+"""Windows of samples, and what is done with each."""

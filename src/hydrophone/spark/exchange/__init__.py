@@ -1,0 +1,1 @@
+"""How rows and partial aggregates travel between tasks."""

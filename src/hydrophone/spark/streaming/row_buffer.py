@@ -1,0 +1,46 @@
+"""Rows that wait in a task until there are enough of them for all operators to take at once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.spark.batch.scan import ROWS_AT_ONCE
+
+ROWS_PER_KEY = 8
+"""Rows of a key that a task takes at a time, on average, so that what is done once for a key and batch (the end of its last samples is put
+before the new ones) is done for several. A million keys in the order of time would have one row each otherwise."""
+
+
+class RowBuffer:
+    """Rows by port, for a pipeline.
+
+    Examples
+    --------
+    >>> waiting = RowBuffer(Pipeline([]))
+    >>> waiting.add(0, pa.table({"t": [1, 2]}))
+    >>> waiting.is_full
+    False
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._held: dict[int, list[pa.Table]] = {}
+        self._rows = 0
+
+    def add(self, port: int, table: pa.Table) -> None:
+        """Let rows wait."""
+        self._held.setdefault(port, []).append(table)
+        self._rows += len(table)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the operators should take them."""
+        keys = max((len(table) for table in self.pipeline.scopes.values()), default=0)
+        return self._rows >= max(ROWS_AT_ONCE, ROWS_PER_KEY * keys)
+
+    def flush(self) -> None:
+        """Let the operators take all of them, port by port."""
+        held, self._held, self._rows = self._held, {}, 0
+        for port in sorted(held):
+            self.pipeline.rows(port, pa.concat_tables(held[port]))

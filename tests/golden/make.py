@@ -1,0 +1,50 @@
+"""Write golden answers and states: ``python -m tests.golden.make [--again] [engine ...] [states]``.
+
+Answers of new cases are added, those of cases that are gone are dropped, and states of new kernels and versions are
+added. ``--again`` writes all answers again, after a change that is meant or for another environment. It writes states
+again only where they are named: an older state that can't be read any more is what they are there to show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pytest
+from tests.golden import states
+from tests.golden.answers import ENGINES, FOLDER, Recorder, cases_of, environment, read, write
+
+
+def make(engines: list[str], again: bool) -> None:
+    """Run the tests that compute what is lacking, and take their answers down."""
+    known = {e: read(e)[1] if (FOLDER / f"{e}.tsv").exists() else {} for e in engines}
+    for engine in engines:
+        if known[engine] and read(engine)[0] != environment():
+            if not again:
+                sys.exit(f"{engine}.tsv was made with {read(engine)[0]}, this is {environment()}: write it --again")
+            known[engine] = {}
+    recorder = Recorder({e: cases_of(e) - (set() if again else known[e].keys()) for e in engines})
+    tests = [ENGINES[e] for e in engines if recorder.wanted[e]]
+    # States import hypothesis, which pytest would rather import itself: that is a warning, and so an error.
+    options = ["-q", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    code = pytest.main([*options, *tests], plugins=[recorder]) if tests else 0
+    for engine in engines:
+        answers = {n: d for n, d in (known[engine] | recorder.found[engine]).items() if n in cases_of(engine)}
+        write(engine, answers)
+        print(f"{engine}: {len(recorder.found[engine])} taken down, {len(answers)} in all")
+    if code:
+        sys.exit(f"tests failed ({code!s}): the answers that they were to give stay as they were")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--again", action="store_true", help="write what is there already, too")
+    parser.add_argument("what", nargs="*", help=f"of {', '.join(ENGINES)} and states; all by default")
+    given = parser.parse_args()
+    if unknown := set(given.what) - {*ENGINES, "states"}:
+        parser.error(f"nothing is called {', '.join(sorted(unknown))}; there are {', '.join(ENGINES)} and states")
+    # States first: a case of a new kernel fails without them.
+    if "states" in given.what or not given.what:
+        states.make(given.again and "states" in given.what)
+    if engines := [e for e in ENGINES if e in given.what or not given.what]:
+        make(engines, given.again)
