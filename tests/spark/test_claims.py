@@ -81,6 +81,25 @@ def test_an_empty_folder_has_one_owner(
             Claims.take(spark, owner.checkpoint, owner.query, [outlet])  # again, as at every start
 
 
+def test_small_files_that_are_replaced_meanwhile_are_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark lists them first and reads them later; whatever takes their place in between is found."""
+    path, made = str(tmp_path / "file"), []
+
+    def write(text: str) -> None:
+        spark.sql("select :text as value", args={"text": text}).write.mode("overwrite").text(path)
+
+    def listed() -> Any:
+        frame = spark.read.text(path)
+        if len(made) < 2:
+            write(f"text {len(made)}")
+        made.append(frame)
+        return frame
+
+    write("first")
+    rows = claims._rows(listed)
+    assert rows is not None and [r.value for r in rows] == ["text 1"] and len(made) == 3
+
+
 def test_two_starts_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """On one sink, and on one checkpoint: one runs, the other is told; all rows are there once."""
     arrive(tmp_path / "in", [readings(n) for n in range(3)])

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from hydrophone.errors import DataError, ParameterError
 from hydrophone.spark.streaming.outlets import Outlet, on_this_machine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 # --- small files ------------------------------------------------------------------------------------------------------
 
@@ -97,12 +97,31 @@ def _frame(spark: SparkSession, text: str):  # type: ignore[no-untyped-def]
 
 
 def _lines(spark: SparkSession, path: str) -> list[str] | None:
+    rows = _rows(lambda: spark.read.option("recursiveFileLookup", True).text(path))
+    return None if rows is None else [str(row.value) for row in rows]
+
+
+_READS = 10
+"""How often files are listed and read again that someone replaces at the same time."""
+
+
+def _rows(read: Callable[[], DataFrame]) -> list[Row] | None:
+    """The rows of files that others may replace; None where there are none.
+
+    Spark lists files first and reads them later: one that was replaced in between is gone, and the new one is in the next list.
+    """
     from pyspark.errors import AnalysisException
 
-    try:
-        return [str(row.value) for row in spark.read.option("recursiveFileLookup", True).text(path).collect()]
-    except AnalysisException:
-        return None
+    for left in reversed(range(_READS)):
+        try:
+            return read().collect()
+        except AnalysisException:
+            return None
+        except Exception as error:  # of Py4J's or of PySpark's classes, by the way of the session
+            if left == 0 or "FAILED_READ_FILE.FILE_NOT_EXIST" not in str(error):
+                raise
+            time.sleep(0.1)
+    return None
 
 
 def log_entries(spark: SparkSession, folder: str) -> Mapping[int, str]:
@@ -111,13 +130,9 @@ def log_entries(spark: SparkSession, folder: str) -> Mapping[int, str]:
     if here is not None:
         found = here.iterdir() if here.is_dir() else ()
         return {int(p.name): p.read_text() for p in found if p.name.isdecimal()}
-    from pyspark.errors import AnalysisException
-
-    try:
-        rows = spark.read.option("wholetext", True).text(folder).selectExpr("_metadata.file_name as name", "value")
-        return {int(r.name): r.value for r in rows.collect() if r.name.isdecimal()}
-    except AnalysisException:
-        return {}
+    named = ("_metadata.file_name as name", "value")
+    rows = _rows(lambda: spark.read.option("wholetext", True).text(folder).selectExpr(*named))
+    return {int(r.name): r.value for r in rows or () if r.name.isdecimal()}
 
 
 # --- folders of results -----------------------------------------------------------------------------------------------
