@@ -78,7 +78,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Stream.shift": {"by": 5},
     "Stream.sliding": {"size": 8 * MS, "every": 4 * MS, "offset": 1, "report": 2 * MS},
     "Stream.snapshot": {"report": MS},
-    "Stream.to_arrow": {"start": 0, "end": 9 * MS},
+    "Stream.to_arrow": {"start": 0, "end": 9 * MS, "threads": 2, "memory": 10**9},
     "Stream.top_k": {"k": 2, "by": "v", "size": 9 * MS, "offset": 1},
     "Stream.tumble": {"size": 8 * MS, "offset": 1, "report": 2 * MS},
     "Stream.without": {"other": rows(), "limit": 10**6},
@@ -190,8 +190,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 """By the name of the method (a second word tells two calls apart): what it is called with."""
 
-OTHERS = {"Stream.plot", "Stream.start", "Stream.to_spark", "Stream.signal", "hp.from_segments"}
-"""Methods that are not called here: they need Spark, a screen, tables or functions."""
+OTHERS = {"Stream.plot", "Stream.start", "Stream.to_spark", "Stream.signal", "hp.from_segments"} | {
+    f"Stream.{name}" for name in ("to_pandas", "to_parquet", "to_csv", "save")
+}
+"""Methods that are not called here: they need Spark, a screen, tables, functions or a path; what the last take, `to_arrow` takes too."""
 
 KINDS = {
     "int": "whole",

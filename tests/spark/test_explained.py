@@ -12,7 +12,7 @@ import pytest
 
 import hydrophone as hp
 from hydrophone.compiler.compile import Host, compile_plan
-from hydrophone.spark.batch.pieces import measure_here
+from hydrophone.engine.pieces import measure_here
 from hydrophone.spark.batch.plan import PlanRequest, choose_plan
 
 

@@ -17,7 +17,7 @@ from tests.spark.test_streaming import arrive
 
 import hydrophone as hp
 from hydrophone.compiler.compile import Host, compile_plan
-from hydrophone.spark.batch import pieces
+from hydrophone.engine import pieces
 from hydrophone.spark.batch import plan as batch
 from hydrophone.spark.failures import task_error
 
@@ -73,6 +73,12 @@ def by_key_without_statistics(table: pa.Table, root: Path) -> None:
     for key in range(KEYS):
         rows = table.filter(pa.compute.field("sensor") == key).drop_columns("sensor")
         write(rows, root / f"sensor={key}" / "rows.parquet", write_statistics=False)
+
+
+def file_per_key(table: pa.Table, root: Path) -> None:
+    """As gateways upload them: no folder says so, the statistics of the key do."""
+    for key in range(KEYS):
+        write(table.filter(pa.compute.field("sensor") == key), root / f"{key}.parquet", row_group_size=500)
 
 
 def one_file(table: pa.Table, root: Path) -> None:
@@ -136,8 +142,9 @@ def answer(table: pa.Table) -> list[tuple[Any, ...]]:
 
 LAYOUTS: list[tuple[Callable[[pa.Table, Path], None], str, str]] = [
     (by_day, "slices", "reach: "),
-    (by_key, "keys", "folders hold whole keys"),
-    (by_key_without_statistics, "keys", "folders hold whole keys"),
+    (by_key, "keys", "folders or files hold whole keys"),
+    (by_key_without_statistics, "keys", "folders or files hold whole keys"),
+    (file_per_key, "keys", "folders or files hold whole keys"),
     (one_file, "slices", "reach: "),
     (overlapping, "slices", "reach: "),
     (int96, "slices", "had no statistics of time and were measured"),
@@ -327,6 +334,25 @@ def test_new_files_wait_for_the_next_query(spark: SparkSession, tmp_path: Path) 
     assert frame.count() == before
 
 
+def test_one_key_with_most_of_the_data_is_not_the_share_of_one_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "MIN_BYTES_PER_TASK", 4_000)
+    for key in range(4):
+        times = np.arange(20_000 if key == 1 else 1_000) * PERIOD
+        rows = {
+            "sensor": np.full(len(times), key),
+            "time": times,
+            "value": np.random.default_rng(key).normal(size=len(times)),
+        }
+        write(pa.table(rows), tmp_path / f"{key}.parquet", row_group_size=500)
+    asked = compile_plan(query(tmp_path).node, Host.SLICES)
+    chosen = batch.choose_plan(asked, batch.PlanRequest(), 2, 2, pieces.measure_here)
+    assert chosen.name == "slices"
+    wish = batch.PlanRequest("keys")
+    assert batch.choose_plan(asked, wish, 2, 2, pieces.measure_here).name == "keys"
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +363,7 @@ def test_a_plan_that_cannot_be_is_refused_with_the_reason(spark: SparkSession, t
     with pytest.raises(hp.PlanError, match="no max_gap"):
         unbounded.to_spark(spark, plan="slices")
     assert "not slices: the reach is unbounded (sample: the fill has no max_gap)" in unbounded.explain("spark")
-    with pytest.raises(hp.PlanError, match="no folders are named by a key column"):
+    with pytest.raises(hp.PlanError, match="files and folders hold rows of several keys"):
         query(tmp_path).to_spark(spark, plan="keys")
     with pytest.raises(hp.ParameterError, match="plan must be one of"):
         query(tmp_path).to_spark(spark, plan="columns")

@@ -18,8 +18,8 @@ from hydrophone import cli
 from hydrophone.compiler import result_range as narrow
 from hydrophone.compiler.compile import compile_plan
 from hydrophone.connect import csv
+from hydrophone.engine.scan import condition_of
 from hydrophone.plan.source import Source
-from hydrophone.spark.batch.scan import condition_of
 from hydrophone.spark.titles import described
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from hydrophone.connect import write
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.connect.sink import Answer
 from hydrophone.engine import emit, late, local
+from hydrophone.engine.resources import Resources
 from hydrophone.engine.watch import UNMARKED_LIMIT
 from hydrophone.errors import ParameterError, SignalTypeError, UnsupportedError
 from hydrophone.model.time import Instant
@@ -84,29 +85,62 @@ class Query:
         keys: nw.Expr | None = None,
         start: Instant | None = None,
         end: Instant | None = None,
+        threads: int | None = None,
+        memory: int | str | None = None,
     ) -> pa.Table:
         """Run in this process; the whole answer as an Arrow table, in no particular order of rows.
 
         `keys` (a condition on key columns, ``hp.col("sensor") == 3``), `start` and `end` choose a part of the answer: the same
         rows that a filter on the whole would give. They reach the sources, as the query's own row filters do: columns that nobody
         looks at are not read, nor are files and row groups of Parquet that cannot matter.
+
+        Files are read piece by piece. Where files or folders hold whole keys, `threads` of them are worked on at the same time (by
+        default as many as there are cores), and a function of your own is called from several threads: give ``threads=1`` if it must
+        not be. `memory` bounds the rows and results that are on their way (``"500 MB"``; by default a quarter of what the process may
+        have), beside the state of operators and the answer itself. Neither changes an answer nor the order of its rows.
         """
         form = emit.check_shape(self.node.type, shape)
-        return local.execute(self.node, form, ResultRange.of(self.node.type, keys, start, end, form, "to_arrow"))
+        wanted = ResultRange.of(self.node.type, keys, start, end, form, "to_arrow")
+        return local.execute(self.node, form, wanted, Resources.of("to_arrow", threads, memory))
 
-    def to_pandas(self, shape: str = "rows") -> pd.DataFrame:
-        """Run in this process; the whole answer as a pandas DataFrame."""
+    def to_pandas(
+        self, shape: str = "rows", *, threads: int | None = None, memory: int | str | None = None
+    ) -> pd.DataFrame:
+        """Run in this process; the whole answer as a pandas DataFrame. `threads` and `memory` are as in `to_arrow`."""
         if find_spec("pandas") is None:
             raise UnsupportedError("to_pandas: pandas is not installed", hint="pip install 'hydrophone[pandas]'")
-        return self.to_arrow(shape).to_pandas()
+        return self.to_arrow(shape, threads=threads, memory=memory).to_pandas()
 
-    def to_parquet(self, path: str | PathLike[str], *, shape: str = "rows", overwrite: bool = False) -> None:
-        """Run in this process and write the whole answer, or nothing: a file if the name ends in ``.parquet``, else a folder with one."""
-        write.parquet(os.fspath(path)).save(self._answer(shape), overwrite=overwrite)
+    def to_parquet(
+        self,
+        path: str | PathLike[str],
+        *,
+        shape: str = "rows",
+        overwrite: bool = False,
+        threads: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        """Run in this process and write the whole answer, or nothing: a file if the name ends in ``.parquet``, else a folder with one.
 
-    def to_csv(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Run in this process and write the whole answer as one CSV file, or nothing; complex values are ``value.re`` and ``value.im``."""
-        write.csv(os.fspath(path)).save(self._answer(), overwrite=overwrite)
+        Results are written as they come: an answer may be larger than memory. `threads` and `memory` are as in `to_arrow`.
+        """
+        resources = Resources.of("to_parquet", threads, memory)
+        write.parquet(os.fspath(path)).save(self._answer(shape, resources), overwrite=overwrite)
+
+    def to_csv(
+        self,
+        path: str | PathLike[str],
+        *,
+        overwrite: bool = False,
+        threads: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        """Run in this process and write the whole answer as one CSV file, or nothing; complex values are ``value.re`` and ``value.im``.
+
+        Results are written as they come; `threads` and `memory` are as in `to_arrow`.
+        """
+        resources = Resources.of("to_csv", threads, memory)
+        write.csv(os.fspath(path)).save(self._answer("rows", resources), overwrite=overwrite)
 
     def plot(
         self,
@@ -163,24 +197,35 @@ class Query:
         overwrite: bool = False,
         shape: str = "rows",
         plan: Literal["auto", "slices", "keys", "shards"] = "auto",
+        threads: int | None = None,
+        memory: int | str | None = None,
     ) -> None:
         """Run over what is there and write the whole answer: with a session on Spark, without one in this process.
 
         On Spark, files and tables are written by its tasks, and appear when all are done, as far as their format can do
-        that; a table needs a session, and memory is `to_arrow`. In this process see `to_parquet` and `to_csv`.
+        that; a table needs a session, and memory is `to_arrow`. In this process see `to_parquet` and `to_csv`; `threads` and `memory`
+        are for it alone.
         """
         write.check(to, "save")
         if spark is None:
-            to.save(self._answer(shape), overwrite=overwrite)
+            to.save(self._answer(shape, Resources.of("save", threads, memory)), overwrite=overwrite)
             return
+        if threads is not None or memory is not None:
+            raise ParameterError(
+                "save: threads and memory are for a run in this process",
+                hint="Spark's tasks have what the session gives them: spark.task.cpus, spark.executor.memory",
+            )
         from hydrophone.spark.batch import plan as batch
 
         batch.save(self.node, spark, to, overwrite=overwrite, shape=shape, plan=plan)
 
-    def _answer(self, shape: str = "rows") -> Answer:
+    def _answer(self, shape: str, resources: Resources) -> Answer:
         form = emit.check_shape(self.node.type, shape)
         return Answer(
-            lambda: self.to_arrow(shape), emit.result_schema(self.node.type, form), form, places_of(self.node)
+            lambda: local.execute_tables(self.node, form, None, resources),
+            emit.result_schema(self.node.type, form),
+            form,
+            places_of(self.node),
         )
 
     def batches(

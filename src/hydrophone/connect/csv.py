@@ -338,9 +338,13 @@ class Csv(FolderSink):
         check_output_apart(answer.inputs, self.path, what=self.what, writes=os.path.basename(self.path))
         _check_cells(answer.schema, self.what, "to_parquet(...)")
         check_output(self.path, what=self.what, overwrite=overwrite)
-        table = answer.make().flatten()
-        with write_then_rename(self.path, what=self.what, overwrite=overwrite) as draft:
-            pc.write_csv(table, draft)
+        flat_schema = answer.schema.empty_table().flatten().schema
+        with (
+            write_then_rename(self.path, what=self.what, overwrite=overwrite) as draft,
+            pc.CSVWriter(draft, flat_schema) as writer,
+        ):
+            for table in answer.tables():
+                writer.write_table(table.flatten())
 
     def write_frame(self, frame: DataFrame, path: str, mode: str) -> None:
         """Spark's own CSV."""

@@ -133,6 +133,11 @@ class FileData(Data):
                 else:
                     yield from (table.slice(start, rows) for start in range(0, len(table), rows))
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
     def pieces(self, columns: Sequence[str], times: Times) -> Sequence[Piece]:
         """Those of all files, in their order."""
         self.merged.check(columns)

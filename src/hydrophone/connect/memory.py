@@ -30,7 +30,7 @@ class Memory(Sink):
 
     def save(self, answer: Answer, *, overwrite: bool) -> None:
         """Beside the answers that are there."""
-        self.keep(len(self.batches), answer.make())
+        self.keep(len(self.batches), answer.table())
 
     def keep(self, batch: int, results: pa.Table) -> None:
         """A micro-batch by its number."""

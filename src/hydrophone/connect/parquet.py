@@ -88,6 +88,7 @@ class ParquetData(FileData):
         as_found(self.schema, schema, columns, file.path, what="read.parquet")
         place = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
         read = [i for path, i in place.items() if path in wanted or path.split(".")[0] in wanted]
+        self._constants[file.path] = _constant_columns(meta, read)
         found = []
         for number in range(meta.num_row_groups):
             group = meta.row_group(number)
@@ -102,8 +103,13 @@ class ParquetData(FileData):
         return found
 
     def constants(self, unit: File) -> Mapping[str, Any]:
-        """What the folders of a file say about its rows."""
-        return self._folders[unit.path]
+        """What the folders of a file say about its rows, and what the statistics of all of its row groups agree on."""
+        return self._constants.get(unit.path, {}) | dict(self._folders[unit.path])
+
+    @cached_property
+    def _constants(self) -> dict[str, dict[str, Any]]:
+        """What `pieces_of` found in the statistics, by path: footers are read once."""
+        return {}
 
     @cached_property
     def _folders(self) -> dict[str, Mapping[str, Any]]:
@@ -124,8 +130,30 @@ class ParquetData(FileData):
         yield from read_fragment(chosen, self.schema, list(columns), where)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks need not know all folders."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_folders"}
+        """Tasks need not know all files."""
+        return {n: v for n, v in super().__getstate__().items() if n not in ("_folders", "_constants")}
+
+
+_EXACT_STATISTICS = frozenset({"NONE", "INT", "STRING"})
+"""Types of columns whose bounds are values of the column: equal ones say that there is no other."""
+
+
+def _constant_columns(meta: Any, read: Sequence[int]) -> dict[str, Any]:
+    """The columns that have one value in all row groups of a file."""
+    found: dict[str, Any] = {}
+    for column in (c for c in read if meta.schema.column(c).logical_type.type in _EXACT_STATISTICS):
+        values = {_only_value(meta.row_group(n).column(column).statistics) for n in range(meta.num_row_groups)}
+        if len(values) == 1 and None not in values:
+            found[meta.schema.column(column).path] = values.pop()
+    return found
+
+
+def _only_value(stats: Any) -> Any:
+    """The value that all rows of a row group have, if its statistics say so; they leave NaN out, and nulls are counted."""
+    if stats is None or not stats.has_min_max or not stats.has_null_count or stats.null_count:
+        return None
+    low, high = stats.min, stats.max
+    return low if low == high and isinstance(low, int | str | bytes) else None
 
 
 def _range(group: Any, place: dict[str, int], schema: pa.Schema, name: str) -> tuple[int, int, int] | None:

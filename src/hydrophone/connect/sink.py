@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
@@ -29,21 +30,43 @@ class FileWriter(Protocol):
         """Write what is held."""
 
 
+BYTES_PER_WRITE = 64 << 20
+"""Results are gathered until they have so many bytes: small tables would make small row groups."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer that is made when it is asked for: a query that has nowhere to go need not run.
+    """An answer that is made when it is asked for: a query that has nowhere to go need not run.
 
     Attributes
     ----------
-    make : runs the query in this process
+    run : runs the query in this process, and gives its results in tables as they are made
     schema, shape : of the answer
     inputs : what the query reads of this machine's disk
     """
 
-    make: Callable[[], pa.Table]
+    run: Callable[[], Generator[pa.Table, None, None]]
     schema: pa.Schema
     shape: str
     inputs: Sequence[Place]
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The answer in large tables, each made while those before it may be written."""
+        held: list[pa.Table] = []
+        size, empty = 0, True
+        with closing(self.run()) as results:
+            for table in results:
+                held.append(table)
+                size += table.nbytes
+                if size >= BYTES_PER_WRITE:
+                    yield pa.concat_tables(held)
+                    held, size, empty = [], 0, False
+        if held or empty:
+            yield pa.concat_tables(held) if held else self.schema.empty_table()
+
+    def table(self) -> pa.Table:
+        """The whole answer at once."""
+        return pa.concat_tables(self.tables())
 
 
 class Sink:
@@ -162,14 +185,11 @@ class FolderSink(Sink):
         check_output_apart(answer.inputs, self.path, what=self.what, writes=self.suffix)
         self.check(answer.schema)
         check_output(self.path, what=self.what, overwrite=overwrite)
-        table = answer.make()
         with write_then_rename(self.path, what=self.what, overwrite=overwrite) as draft:
             if not Path(self.path).name.endswith(self.suffix):
                 draft.mkdir()
                 draft = draft / f"part-00000{self.suffix}"
-            writer = self.open(draft, table.schema)
-            writer.write_table(table)
-            writer.close()
+            write_tables(self.open(draft, answer.schema), answer)
 
     def save_frame(self, frame: DataFrame, *, overwrite: bool) -> None:
         """Spark writes the path."""
@@ -178,3 +198,10 @@ class FolderSink(Sink):
     def write(self, rows: DataFrame, query: str, batch: int) -> None:
         """The folder of a micro-batch is written whole, and replaced whole."""
         self.write_frame(rows, f"{self.path}/batch={batch}", "overwrite")
+
+
+def write_tables(writer: FileWriter, answer: Answer) -> None:
+    """Write an answer as it comes, and close the file, also where the query fails."""
+    with closing(writer):
+        for table in answer.tables():
+            writer.write_table(table)

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from hydrophone.compiler.compile import Host, compile_plan, lower
-from hydrophone.compiler.filter_pushdown import filters_on_sources
-from hydrophone.compiler.ports import over_ports
 from hydrophone.compiler.result_range import ResultRange
 from hydrophone.engine import emit
 from hydrophone.engine.in_order import enforce_order
 from hydrophone.engine.late import Action, Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.resources import Resources
+from hydrophone.engine.shares import Share, one_share, run_share, shares_in_process
 from hydrophone.engine.split_at_marks import split_at_marks
 from hydrophone.engine.watch import UNMARKED_LIMIT, MarkWatch, UnmarkedSources, first_waiting_operator
+from hydrophone.engine.workers import results_in_order
 from hydrophone.model.batch import Progress, Segments
 from hydrophone.model.progress import Tracker, seen_times
 from hydrophone.model.sigseg import SigSeg
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source, sources
-from hydrophone.plan.source_filters import row_filter
 
 Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
@@ -39,33 +40,39 @@ TURNS_REMEMBERED = 100
 """Turns that `Batches.progress` keeps, as many as Spark."""
 
 
-def execute(root: Node, shape: emit.Shape = "rows", wanted: ResultRange | None = None) -> pa.Table:
+def execute(
+    root: Node, shape: emit.Shape = "rows", wanted: ResultRange | None = None, resources: Resources | None = None
+) -> pa.Table:
     """The whole answer, or the wanted range of it, as one table in no particular order."""
-    wanted = wanted or ResultRange()
-    pipeline, root = _finished_pipeline(wanted.restrict(root))
-    mine = (emit.owned_rows(b, wanted.start, wanted.end) if wanted.timed else b for b in pipeline.drain(root))
-    pieces = list(emit.result_tables(mine, root.type, pipeline.keys(root), shape))
+    pieces = list(execute_tables(root, shape, wanted, resources))
     return pa.concat_tables(pieces) if pieces else emit.result_schema(root.type, shape).empty_table()
 
 
-def _finished_pipeline(root: Node) -> tuple[Pipeline, Node]:
-    """A pipeline that has taken all rows, and its root."""
-    root = compile_plan(root, Host.LOCAL)
-    plan, filters = over_ports([root]), filters_on_sources(root)
-    pipeline = Pipeline(plan.roots)
-    for port, source in enumerate(plan.sources):
-        layout = source.layout
-        for table in source.data.tables(layout.columns, None, row_filter(layout, filters[source])):
-            pipeline.rows(port, table)
-    pipeline.advance([Progress.end()] * len(plan.sources))
-    return pipeline, plan.roots[0]
+def execute_tables(
+    root: Node, shape: emit.Shape = "rows", wanted: ResultRange | None = None, resources: Resources | None = None
+) -> Generator[pa.Table, None, None]:
+    """The answer in tables, as they are made; equal ones in the same order for any number of threads."""
+    wanted, resources = wanted or ResultRange(), resources or Resources()
+    shares = shares_in_process(compile_plan(wanted.restrict(root), Host.LOCAL), resources)
+    lowered = shares.plan.roots[0]
+    readers = resources.threads if len(shares.shares) == 1 else 1
+
+    def work(share: Share) -> Iterator[pa.Table]:
+        pipeline = Pipeline([lowered])
+        for found in run_share(pipeline, shares.scans, share, shares.rows, readers):
+            mine = (emit.owned_rows(b, wanted.start, wanted.end) if wanted.timed else b for b in found)
+            yield from emit.result_tables(mine, lowered.type, pipeline.keys(lowered), shape)
+
+    yield from results_in_order(work, shares.shares, resources.threads, resources.memory // 4)
 
 
 def execute_segments(root: Node) -> Iterator[tuple[tuple[Any, ...], SigSeg]]:
     """The answer of a uniform signal as (key, segment) pairs; segments are views of the engine's memory."""
-    pipeline, root = _finished_pipeline(root)
+    shares = one_share(compile_plan(root, Host.LOCAL))
+    root = shares.plan.roots[0]
+    pipeline = Pipeline([root])
     keys = pipeline.keys(root)
-    for batch in pipeline.drain(root):
+    for batch in chain.from_iterable(run_share(pipeline, shares.scans, shares.shares[0])):
         assert isinstance(batch, Segments)
         named = zip(*(c.to_pylist() for c in keys.columns(batch.slot)), strict=True) if keys.schema.names else ()
         for run, key in enumerate(named or [()] * len(batch)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +12,7 @@ import numpy as np
 from hydrophone.errors import DataError
 from hydrophone.model.batch import Ints
 from hydrophone.model.key_table import KeyTable
+from hydrophone.model.memory import memory_allowed
 from hydrophone.model.time import format_instant
 
 MOST = 1 << 31
@@ -23,14 +23,9 @@ PERIOD = "is the period too small (a bare number is in nanoseconds), or is a tim
 
 @cache
 def most() -> int:
-    """`MOST`, or fewer where slot, index and value of them would take half of this machine's memory: the system would kill us."""
-    try:
-        pages = os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        pages = -1
-    if pages < 0:  # not every system tells
-        return MOST
-    return min(MOST, pages * os.sysconf("SC_PAGE_SIZE") // 2 // 24)
+    """`MOST`, or fewer where slot, index and value of them would take half of the memory that we may have: the system would kill us."""
+    allowed = memory_allowed()
+    return MOST if allowed is None else min(MOST, allowed // 2 // 24)
 
 
 @contextmanager

@@ -123,6 +123,11 @@ class Data:
     measurable: ClassVar[bool] = True
     """Whether a pass over the time columns costs less than to read everything; else only a user's wish makes slices of unknown pieces."""
 
+    @property
+    def size(self) -> int | None:
+        """Bytes at rest, known without a look at any piece; None where there are no pieces."""
+        return None
+
     def pieces(self, columns: Sequence[str], times: Times) -> Sequence[Piece] | None:
         """All pieces with what is known of them, so that tasks can share them out; None: one task reads everything."""
         return None

@@ -27,6 +27,11 @@ from hydrophone.connect.files import check_replaceable, output_target
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import emit
+from hydrophone.engine import pieces as lakes_
+from hydrophone.engine import shares as slices_
+from hydrophone.engine.pieces import Measure, SourcePieces
+from hydrophone.engine.scan import WHOLE, ReadRange, Scan, condition_of
+from hydrophone.engine.shares import Shares
 from hydrophone.errors import ParameterError, PlanError, UnsupportedError
 from hydrophone.model.time import Instant
 from hydrophone.plan.node import Node
@@ -35,13 +40,9 @@ from hydrophone.plan.source import Source, places_of, sources
 from hydrophone.plan.source_filters import sql_filter
 from hydrophone.plan.types import DataType, StreamType, WindowedType
 from hydrophone.spark.arrow_types import check_grid, local_path, spark_arrow_schema, spark_schema
-from hydrophone.spark.batch import pieces as lakes_
-from hydrophone.spark.batch import slices as slices_
-from hydrophone.spark.batch.pieces import Measure, SourcePieces
 from hydrophone.spark.batch.result_range import rows_in_range
-from hydrophone.spark.batch.scan import WHOLE, ReadRange, Scan, condition_of
 from hydrophone.spark.batch.shards import PackRows, PortFeed, ReadAndPack, RunAndPack, RunLast, without_sources
-from hydrophone.spark.batch.slices import Shares
+from hydrophone.spark.batch.slices import Task
 from hydrophone.spark.exchange.shuffle import PACKED
 from hydrophone.spark.streaming.outlets import on_this_machine
 from hydrophone.spark.streaming.partial_aggregates import describe_partials as merging
@@ -65,6 +66,8 @@ MAX_AMPLIFICATION = 1.3
 """How many times over slices should read the data: beyond it there are fewer of them, if enough tasks stay busy."""
 MIN_BYTES_FOR_SLICES = 3.0
 """How many times over they may read it at most: an exchange also writes and reads everything once more."""
+MAX_SKEW = 1.5
+"""How many times the mean a task with whole keys may read: beyond it slices or shards share out better."""
 MEASURE_ON_SPARK_ABOVE = 64
 """Pieces without statistics that are measured in this process; more are measured by a Spark job."""
 MANY_BYTES = 1 << 30
@@ -120,7 +123,7 @@ def choose_plan(root: Node, wish: PlanRequest, tasks: int, partitions: int, meas
     if wish.plan in ("auto", "keys"):
         shares, not_keys = _plan_by_keys(root, read, lakes, tasks, few=wish.plan == "keys")
         if shares is not None:
-            return PlanChoice("keys", ("folders hold whole keys, so no task needs rows of another",), shares)
+            return PlanChoice("keys", ("folders or files hold whole keys, so no task needs rows of another",), shares)
         if wish.plan == "keys":
             refused.append(not_keys)
     if wish.plan in ("auto", "slices"):
@@ -138,20 +141,21 @@ def choose_plan(root: Node, wish: PlanRequest, tasks: int, partitions: int, meas
 def _plan_by_keys(
     root: Node, sources: Sequence[Source], lakes: dict[Source, SourcePieces], tasks: int, few: bool
 ) -> tuple[Shares | None, str]:
-    """Whole folders, where every source has folders by the same key columns and the key never changes; or why not."""
+    """Whole keys, where files or folders of every source hold one of the same key columns and the key never changes; or why not."""
     if len(lakes) < len(sources):
         return None, "a source is not in files"
-    if any(n.changes_key for n in root.topological()):
-        return None, "the key changes on the way"
-    told = {s: slices_.constants(s, lakes[s]) for s in sources}
-    named = [set(s.layout.key).intersection(*told[s]) if told[s] else set() for s in sources]
-    common = [k for k in sources[0].layout.key if all(k in names for names in named)]
-    if not common:
-        return None, "no folders are named by a key column"
-    count = _task_count(sum(lake.bytes for lake in lakes.values()), tasks)
-    shares = slices_.shares_by_folder(root, lakes, common, count)
-    if len(shares.shares) < count and not few:
-        return None, "there are fewer folders than tasks"
+    common = slices_.common_key(root, lakes)
+    if isinstance(common, str):
+        return None, common
+    size = sum(lake.bytes for lake in lakes.values())
+    count = _task_count(size, tasks)
+    shares = slices_.shares_by_key(root, lakes, common, count)
+    if few:
+        return shares, ""
+    if len(shares.shares) < count:
+        return None, "there are fewer folders or files with whole keys than tasks"
+    if shares.largest * len(shares.shares) > MAX_SKEW * size:
+        return None, "one key has most of the data"
     return shares, ""
 
 
@@ -280,7 +284,7 @@ def to_spark(
     schema = spark_arrow_schema(emit.result_schema(kind, form))
     shown = spark_schema(schema, _never_null(kind, schema))
     if choice.shares is not None:
-        task = choice.shares.task(form, schema)
+        task = Task.of(choice.shares, form, schema)
         titled = Titled(task, title(choice.name, sliced))
         frame = _numbers(spark, len(choice.shares.shares)).mapInArrow(titled, shown)
         return rows_in_range(wanted, frame, kind)

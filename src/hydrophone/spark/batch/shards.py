@@ -10,15 +10,15 @@ import pyarrow as pa
 from hydrophone.compiler.stages import Input, Stage
 from hydrophone.engine import emit
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.row_buffer import RowBuffer
+from hydrophone.engine.scan import ReadRange, Scan, earliest_start
 from hydrophone.model.batch import Progress
 from hydrophone.model.fixed_hash_table import KEY_COLUMNS
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Layout, Port, ports
 from hydrophone.spark.arrow_types import end_of, to_plan_types, to_spark_types
-from hydrophone.spark.batch.scan import ReadRange, Scan, earliest_start
 from hydrophone.spark.exchange.shuffle import ShardPacker
 from hydrophone.spark.exchange.table_bytes import table_from_bytes
-from hydrophone.spark.streaming.row_buffer import RowBuffer
 from hydrophone.spark.worker import prepare
 
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hydrophone.engine.scan import ROWS_AT_ONCE, ReadRange, Scan, earliest_start, scalar_nanoseconds
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.source import Source
-from hydrophone.spark.batch.scan import ROWS_AT_ONCE, ReadRange, Scan, earliest_start, scalar_nanoseconds
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,9 +54,9 @@ class SourcePieces:
         return found | (self.nulls > 0) if start == MIN_TIME else found
 
     def ranges(
-        self, chosen: npt.NDArray[np.bool_], start: int = MIN_TIME, stop: int = MAX_TIME
+        self, chosen: npt.NDArray[np.bool_], start: int = MIN_TIME, stop: int = MAX_TIME, rows: int | None = None
     ) -> tuple[ReadRange, ...]:
-        """The chosen pieces by unit; those with rows beyond ``[start, stop)`` are marked."""
+        """The chosen pieces by unit, about `rows` at once; those with rows beyond ``[start, stop)`` are marked."""
         whole = (self.low >= start) & (self.high <= stop) & ((self.nulls == 0) | (start == MIN_TIME))
         if start == MIN_TIME and stop == MAX_TIME:
             whole[:] = True
@@ -67,7 +67,9 @@ class SourcePieces:
         apart = (np.diff(self.unit[picked]) != 0) | (np.diff(whole[picked]) != 0) | (np.diff(self.number[picked]) != 1)
         made = []
         for run in np.split(picked, np.flatnonzero(apart) + 1):
-            for piece in np.split(run, np.flatnonzero(np.diff(np.cumsum(self.rows[run]) // ROWS_AT_ONCE)) + 1):
+            for piece in np.split(
+                run, np.flatnonzero(np.diff(np.cumsum(self.rows[run]) // (rows or ROWS_AT_ONCE))) + 1
+            ):
                 if len(piece):
                     made.append(self.range_of(piece, int(begin[piece[0]]), not whole[piece[0]]))
         return tuple(made)

@@ -77,6 +77,21 @@ class Scan:
         return table.filter(pa.array(keep))
 
 
+@dataclass(frozen=True)
+class WholeScan(Scan):
+    """Reads all of a source at once, in this process."""
+
+    @classmethod
+    def of(cls, root: Node, source: Source) -> WholeScan:
+        """For a source of a plan, with the filters that have reached it."""
+        return cls(source.data, source.layout, row_filter(source.layout, filters_on_sources(root)[source]))
+
+    def tables(self, ranges: Iterable[ReadRange], start: int = MIN_TIME, stop: int = MAX_TIME) -> Iterator[pa.Table]:
+        """All rows."""
+        for _ in ranges:
+            yield from self.data.tables(self.layout.columns, None, self.condition)
+
+
 def _time_columns(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_] | None]:
     if not column.null_count:
         return instants(column, ""), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.spark.batch.scan import ROWS_AT_ONCE
+from hydrophone.engine.scan import ROWS_AT_ONCE
 
 ROWS_PER_KEY = 8
 """Rows of a key that a task takes at a time, on average, so that what is done once for a key and batch (the end of its last samples is put
@@ -15,6 +15,11 @@ before the new ones) is done for several. A million keys in the order of time wo
 class RowBuffer:
     """Rows by port, for a pipeline.
 
+    Parameters
+    ----------
+    pipeline : what takes them
+    rows : about how many it takes at once
+
     Examples
     --------
     >>> waiting = RowBuffer(Pipeline([]))
@@ -23,8 +28,8 @@ class RowBuffer:
     False
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, rows: int = ROWS_AT_ONCE) -> None:
+        self.pipeline, self._enough = pipeline, rows
         self._held: dict[int, list[pa.Table]] = {}
         self._rows = 0
 
@@ -37,7 +42,7 @@ class RowBuffer:
     def is_full(self) -> bool:
         """Whether the operators should take them."""
         keys = max((len(table) for table in self.pipeline.scopes.values()), default=0)
-        return self._rows >= max(ROWS_AT_ONCE, ROWS_PER_KEY * keys)
+        return self._rows >= max(self._enough, ROWS_PER_KEY * keys)
 
     def flush(self) -> None:
         """Let the operators take all of them, port by port."""
