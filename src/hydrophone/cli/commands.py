@@ -1,4 +1,4 @@
-"""The command line: run, explain, doctor, state, demo, bench."""
+"""The command line: run, explain, doctor, warm, state, demo, bench."""
 
 from __future__ import annotations
 
@@ -232,6 +232,13 @@ def doctor(options: argparse.Namespace) -> int:
     return examination.report(spark=options.spark)
 
 
+def warm(options: argparse.Namespace) -> int:
+    """Compile all loops beforehand."""
+    from hydrophone.cli.warm import report
+
+    return report()
+
+
 def state_show(options: argparse.Namespace) -> int:
     """Print the facts about a checkpoint."""
     from hydrophone.cli.checkpoint import describe_checkpoint
@@ -297,6 +304,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     checked = add("doctor", doctor, "Check the installation, and say how to mend it.")
     checked.add_argument("--spark", action="store_true", help="also run a small job on Spark")
+    add("warm", warm, "Compile all loops beforehand, so that no query waits for it; ship(spark) sends them along.")
     state = add("state", lambda _: 2, "Look into a checkpoint.").add_subparsers(metavar="COMMAND", required=True)
     shown = state.add_parser("show", help="what a checkpoint belongs to and how far it is", parents=[common])
     shown.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder that start(checkpoint=...) was given")

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.model.hashing import mix
 
 ENTRIES = 1 << 17
@@ -167,14 +167,14 @@ def _entry_dtype(kind: np.dtype[Any]) -> type[np.int64 | np.float64]:
 _EMPTY = np.iinfo(np.int64).min
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _entry_of(group, window, size):  # type: ignore[no-untyped-def]
     """The entry of a group and window: its hash, reduced to the table size."""
     x = mix(np.uint64(group) ^ (np.uint64(window) * np.uint64(0x9E3779B97F4A7C15)))
     return np.int64(((x >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _merge(codes, ints, floats, at, row_ints, row_floats, i):  # type: ignore[no-untyped-def]
     for j in range(len(codes)):
         code = codes[j]
@@ -197,7 +197,7 @@ def _merge(codes, ints, floats, at, row_ints, row_floats, i):  # type: ignore[no
                 floats[at, j] = b
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _shed(at, group, window, parts, out_group, out_window, out_parts, n):  # type: ignore[no-untyped-def]
     out_group[n], out_window[n] = group[at], window[at]
     for j in range(parts.shape[1]):
@@ -206,7 +206,7 @@ def _shed(at, group, window, parts, out_group, out_window, out_parts, n):  # typ
     return n + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _flush(before, group, window, parts, out_group, out_window, out_parts, n):  # type: ignore[no-untyped-def]
     """Shed all aggregates of windows before one."""
     for at in range(len(window)):
@@ -215,7 +215,7 @@ def _flush(before, group, window, parts, out_group, out_window, out_parts, n):  
     return n
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _age(newer, older, last):  # type: ignore[no-untyped-def]
     """By how many windows one is older, up to `last`.
 
@@ -225,7 +225,7 @@ def _age(newer, older, last):  # type: ignore[no-untyped-def]
     return np.int64(by) if by < np.uint64(last) else last
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _age_all(by, ages):  # type: ignore[no-untyped-def]
     """All aggregates grow older by so many windows."""
     last = len(ages) - 1
@@ -234,7 +234,7 @@ def _age_all(by, ages):  # type: ignore[no-untyped-def]
         ages[min(age + by, last)] += count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _add(  # type: ignore[no-untyped-def]
     rows_group, rows_window, rows_ints, rows_floats, codes, flush, every,
     group, window, ints, floats, state, ages, out_group, out_window, out_parts,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from hydrophone.model.compiled import compiled
 
-@numba.njit(cache=True, nogil=True, inline="always")
+
+@compiled(inline="always")
 def mix(x: Any) -> Any:
     """The finaliser of splitmix64, of one uint64. Shards of checkpoints depend on it: it must never change."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

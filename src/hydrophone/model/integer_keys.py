@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.model.batch import Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.model.hashing import mix
 
 _FREE, _GONE = -1, -2
@@ -79,7 +79,7 @@ class IntegerKeys:
         self._added(self.rows[live], live)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _home_entry(keys: Any, i: int, size: int) -> Any:
     """Where to look first."""
     x = np.uint64(0x9E3779B97F4A7C15)
@@ -88,7 +88,7 @@ def _home_entry(keys: Any, i: int, size: int) -> Any:
     return np.int64(x & np.uint64(size - 1))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _equal_rows(keys: Any, i: int, rows: Any, slot: int) -> bool:
     for j in range(keys.shape[1]):  # noqa: SIM110  compiled: a generator would not be
         if keys[i, j] != rows[slot, j]:
@@ -96,7 +96,7 @@ def _equal_rows(keys: Any, i: int, rows: Any, slot: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _find(keys: Any, i: int, rows: Any, table: Any) -> Any:
     """The entry of a row, or the free entry for it."""
     at = _home_entry(keys, i, len(table))
@@ -105,7 +105,7 @@ def _find(keys: Any, i: int, rows: Any, table: Any) -> Any:
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _free_entry(keys: Any, i: int, table: Any) -> Any:
     """The entry for a new row: that of a dropped row if one comes first, so that the table does not grow as keys come and go."""
     at = _home_entry(keys, i, len(table))
@@ -114,7 +114,7 @@ def _free_entry(keys: Any, i: int, table: Any) -> Any:
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _find_slots(keys: Any, rows: Any, table: Any) -> Any:
     """The slots of rows, or -1. Most rows are at their first entry, so that one is tried for all rows first.
 
@@ -131,7 +131,7 @@ def _find_slots(keys: Any, rows: Any, table: Any) -> Any:
     return slot
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _find_or_add_slots(keys: Any, free: Any, rows: Any, table: Any) -> tuple[Any, int, int]:
     """The slots of rows; unknown ones are added. Also gives how many were, and how many free entries they took."""
     slot, added, taken = np.empty(len(keys), np.int64), 0, 0
@@ -141,13 +141,14 @@ def _find_or_add_slots(keys: Any, free: Any, rows: Any, table: Any) -> tuple[Any
             room = _free_entry(keys, i, table)
             taken += table[room] == _FREE
             table[room] = free[added]
-            rows[free[added]] = keys[i]
+            for j in range(keys.shape[1]):
+                rows[free[added], j] = keys[i, j]
             added, at = added + 1, room
         slot[i] = table[at]
     return slot, added, taken
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _drop_rows(slots: Any, rows: Any, table: Any) -> int:
     """Forget rows; gives how many there were."""
     dropped = 0

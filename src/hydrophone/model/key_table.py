@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from hydrophone.errors import DataError
 from hydrophone.model.batch import SLOTS_PER_BLOCK, Ints, Mask
+from hydrophone.model.compiled import compiled
 from hydrophone.model.hashing import mix
 from hydrophone.model.integer_keys import IntegerKeys
 from hydrophone.model.take_rows import empty_array, take_all
@@ -256,7 +256,7 @@ class KeyTable:
         self.dirty[slots] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _look_up(key: Ints, lut: Ints, low: int, slot: Ints, unknown: Mask) -> bool:
     """The slots of keys, the unknown ones, and whether all are known."""
     all_known = True
@@ -362,13 +362,13 @@ def _hash_column(column: pa.Array) -> npt.NDArray[np.uint64]:
     return _fnv(first, payload)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _mix_in(mixed: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> None:
     for i in range(len(mixed)):
         mixed[i] = mix(mixed[i] ^ hashes[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _mix_each(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     out = np.empty_like(numbers)
     for i in range(len(numbers)):
@@ -376,7 +376,7 @@ def _mix_each(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _remainders(mixed: npt.NDArray[np.uint64], shards: np.uint64) -> npt.NDArray[np.int64]:
     out = np.empty(len(mixed), np.int64)
     for i in range(len(mixed)):
@@ -384,7 +384,7 @@ def _remainders(mixed: npt.NDArray[np.uint64], shards: np.uint64) -> npt.NDArray
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fnv(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     out = np.empty(len(offsets) - 1, np.uint64)
     for i in range(len(out)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hydrophone.errors import ParameterError
+from hydrophone.model.compiled import compiled
 
 __all__ = [
     "concat_ranges",
@@ -61,7 +62,8 @@ def gather_ranges(values: NDArray[Any], starts: Ints, lengths: Ints) -> NDArray[
     if not len(starts) or (starts[1:] == stops[:-1]).all():
         return values[int(starts[0]) : int(stops[-1])] if len(starts) else values[:0]
     out = np.empty((int(lengths.sum()), *values.shape[1:]), values.dtype)
-    _gather(_matrix(values), starts, lengths, _matrix(out))
+    words, width = _words(values)
+    _gather(words, width, starts, lengths, _words(out)[0])
     return out
 
 
@@ -75,26 +77,33 @@ def scatter_ranges(values: NDArray[Any], starts: Ints, lengths: Ints, to: Ints, 
     >>> out
     array([1., 2., 3., 7., 8.])
     """
-    _scatter(_matrix(values), starts, lengths, to, _matrix(out))
+    words, width = _words(values)
+    _scatter(words, width, starts, lengths, to, _words(out)[0])
 
 
-@numba.njit(cache=True, nogil=True)
-def _scatter(values, starts, lengths, to, out):  # type: ignore[no-untyped-def]
+def _words(values: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """The memory as one row of words, and the words of an element: what only copies is compiled once for all types of a size."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    words = flat.view(f"i{min(flat.itemsize, 8)}")
+    return words, math.prod(values.shape[1:]) * (flat.itemsize // words.itemsize)
+
+
+@compiled
+def _scatter(values, width, starts, lengths, to, out):  # type: ignore[no-untyped-def]
     for i in range(len(starts)):
-        out[to[i] : to[i] + lengths[i]] = values[starts[i] : starts[i] + lengths[i]]
+        source, target = starts[i] * width, to[i] * width
+        for j in range(lengths[i] * width):
+            out[target + j] = values[source + j]
 
 
-def _matrix(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a two-dimensional view, or a copy where the memory is not contiguous."""
-    return np.ascontiguousarray(values).reshape(len(values), values.shape[1] if values.ndim > 1 else 1)
-
-
-@numba.njit(cache=True, nogil=True)
-def _gather(values, starts, lengths, out):  # type: ignore[no-untyped-def]
+@compiled
+def _gather(values, width, starts, lengths, out):  # type: ignore[no-untyped-def]
     at = 0
     for i in range(len(starts)):
-        out[at : at + lengths[i]] = values[starts[i] : starts[i] + lengths[i]]
-        at += lengths[i]
+        source, size = starts[i] * width, lengths[i] * width
+        for j in range(size):
+            out[at + j] = values[source + j]
+        at += size
 
 
 def search_rows(
@@ -229,7 +238,7 @@ def order_by_slot(slot: Ints) -> Ints:
     return _counting_order(slot, highest + 1) if highest < _SLOTS_PER_ROW * len(slot) else _digit_order(slot, highest)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _counting_order(slot, slots):  # type: ignore[no-untyped-def]
     place = np.zeros(slots + 1, np.int64)
     for s in slot:
@@ -243,16 +252,19 @@ def _counting_order(slot, slots):  # type: ignore[no-untyped-def]
     return order
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _digit_order(slot, highest):  # type: ignore[no-untyped-def]
     """As `_counting_order`, digit by digit: for few rows among many slots, whose array would be larger than the rows."""
     rows, digits = len(slot), 1 << _DIGIT
-    number, other = slot.copy(), np.empty(rows, np.int64)
-    order, moved = np.arange(rows), np.empty(rows, np.int64)
+    number, other = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    order, moved = np.empty(rows, np.int64), np.empty(rows, np.int64)
     place = np.empty(digits + 1, np.int64)
+    for i in range(rows):
+        number[i], order[i] = slot[i], i
     shift = 0
     while shift < 63 and highest >> shift:
-        place[:] = 0
+        for d in range(digits + 1):
+            place[d] = 0
         for i in range(rows):
             place[((number[i] >> shift) & (digits - 1)) + 1] += 1
         for d in range(digits):
@@ -267,46 +279,51 @@ def _digit_order(slot, highest):  # type: ignore[no-untyped-def]
     return order
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _sort_times_within_slots(order, slot, time):  # type: ignore[no-untyped-def]
-    slots, times = slot[order], time[order]
+    rows = len(order)
+    slots, times = np.empty(rows, np.int64), np.empty(rows, np.int64)
     longest = run = 1
-    for i in range(1, len(slots)):
-        run = run + 1 if slots[i] == slots[i - 1] else 1
+    for i in range(rows):
+        slots[i], times[i] = slot[order[i]], time[order[i]]
+        run = run + 1 if i and slots[i] == slots[i - 1] else 1
         longest = max(longest, run)
-    boxes, place = np.empty(longest, np.int64), np.empty(longest + 1, np.int64)
+    scratch = np.empty((3, longest + 1), np.int64)
     start = 0
-    while start < len(order):
+    while start < rows:
         stop, ordered, low, high = start + 1, True, times[start], times[start]
-        while stop < len(order) and slots[stop] == slots[start]:
+        while stop < rows and slots[stop] == slots[start]:
             ordered &= times[stop - 1] <= times[stop]
             low, high = min(low, times[stop]), max(high, times[stop])
             stop += 1
         if not ordered:
-            _sort_slot(order[start:stop], times[start:stop], low, high, boxes, place)
+            _sort_slot(order[start:stop], times[start:stop], low, high, scratch)
         start = stop
 
 
-@numba.njit(cache=True, nogil=True)
-def _sort_slot(order, times, low, high, boxes, place):  # type: ignore[no-untyped-def]
+@compiled
+def _sort_slot(order, times, low, high, scratch):  # type: ignore[no-untyped-def]
     """Sort one run in place by as many boxes of equal width as it has rows, which for samples is one row a box."""
-    n = len(order)
+    n, most = len(order), 0
+    place, rows, unsorted = scratch[0], scratch[1], scratch[2]
     # Unsigned: the difference of two times may not fit a signed number.
     scale = n / (np.float64(np.uint64(high) - np.uint64(low)) + 1.0)
-    place[: n + 1] = 0
+    for i in range(n + 1):
+        place[i] = 0
     for i in range(n):
-        box = min(int(np.float64(np.uint64(times[i]) - np.uint64(low)) * scale), n - 1)
-        boxes[i] = box
+        rows[i], unsorted[i] = order[i], times[i]
+        box = _box(times[i], low, scale, n)
         place[box + 1] += 1
-    if place[: n + 1].max() > _ROWS_PER_BOX:
-        order[:] = order[np.argsort(times, kind="mergesort")]
+        most = max(most, place[box + 1])
+    if most > _ROWS_PER_BOX:
+        _merge_sort(order, times, rows, unsorted)
         return
-    for box in range(n):
-        place[box + 1] += place[box]
-    rows, unsorted = order.copy(), times.copy()
     for i in range(n):
-        to = place[boxes[i]]
-        place[boxes[i]] += 1
+        place[i + 1] += place[i]
+    for i in range(n):
+        box = _box(unsorted[i], low, scale, n)
+        to = place[box]
+        place[box] += 1
         order[to], times[to] = rows[i], unsorted[i]
     for i in range(1, n):
         row, time, j = order[i], times[i], i
@@ -316,7 +333,32 @@ def _sort_slot(order, times, low, high, boxes, place):  # type: ignore[no-untype
         order[j], times[j] = row, time
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
+def _box(time, low, scale, n):  # type: ignore[no-untyped-def]
+    return min(int(np.float64(np.uint64(time) - np.uint64(low)) * scale), n - 1)
+
+
+@compiled
+def _merge_sort(order, times, rows, unsorted):  # type: ignore[no-untyped-def]
+    """Sort one run in place, however its times lie; `rows` and `unsorted` are room for it."""
+    n, width = len(order), 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for to in range(low, high):
+                if i < middle and (j == high or times[i] <= times[j]):
+                    rows[to], unsorted[to] = order[i], times[i]
+                    i += 1
+                else:
+                    rows[to], unsorted[to] = order[j], times[j]
+                    j += 1
+        for i in range(n):
+            order[i], times[i] = rows[i], unsorted[i]
+        width *= 2
+
+
+@compiled
 def _is_sorted(slot, time):  # type: ignore[no-untyped-def]
     for i in range(1, len(slot)):  # noqa: SIM110 (compiled)
         if slot[i] < slot[i - 1] or (slot[i] == slot[i - 1] and time[i] < time[i - 1]):
@@ -324,14 +366,14 @@ def _is_sorted(slot, time):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_left_of(slot, time, query_slot, query_time, after_equal):  # type: ignore[no-untyped-def]
     if slot != query_slot:
         return slot < query_slot
     return time < query_time or (after_equal and time == query_time)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _search_rows(sorted_slot, sorted_time, query_slot, query_time, after_equal):  # type: ignore[no-untyped-def]
     found = np.empty(len(query_slot), np.int64)
     last = 0
@@ -357,7 +399,7 @@ def _search_rows(sorted_slot, sorted_time, query_slot, query_time, after_equal):
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _rows_between(sorted_slot, sorted_time, slot, low, high):  # type: ignore[no-untyped-def]
     first = _search_rows(sorted_slot, sorted_time, slot, low, False)
     counts = np.empty(len(slot), np.int64)
@@ -380,9 +422,11 @@ def _rows_between(sorted_slot, sorted_time, slot, low, high):  # type: ignore[no
     return first, counts
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _expand_ranges(starts, lengths):  # type: ignore[no-untyped-def]
-    size = lengths.sum()
+    size = 0
+    for i in range(len(lengths)):
+        size += lengths[i]
     run, position, n = np.empty(size, np.int64), np.empty(size, np.int64), 0
     for i in range(len(starts)):
         for at in range(starts[i], starts[i] + lengths[i]):
@@ -391,7 +435,7 @@ def _expand_ranges(starts, lengths):  # type: ignore[no-untyped-def]
     return run, position
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _merge_rows(slot_a, time_a, slot_b, time_b):  # type: ignore[no-untyped-def]
     rows = len(slot_a) + len(slot_b)
     slot, time, order = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -408,7 +452,7 @@ def _merge_rows(slot_a, time_a, slot_b, time_b):  # type: ignore[no-untyped-def]
     return slot, time, order
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _intersect_ranges(slot_a, first_a, next_a, slot_b, first_b, next_b):  # type: ignore[no-untyped-def]
     # Every step leaves one run behind, so there are at most this many overlaps.
     found = np.empty((4, len(slot_a) + len(slot_b)), np.int64)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hydrophone.model.batch import SLOTS_PER_BLOCK, Events, Ints, Mask, Segments
+from hydrophone.model.compiled import compiled
 
 
 @dataclass(frozen=True)
@@ -273,16 +273,23 @@ class HeldBatches(KeptBatches[B]):
         self._batches.append(rows)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _blocks_of_slots(slots):  # type: ignore[no-untyped-def]
     """The blocks of these slots."""
-    touched = np.zeros(slots.max() // SLOTS_PER_BLOCK + 1, np.bool_)
+    highest, found = 0, 0
     for slot in slots:
-        touched[slot // SLOTS_PER_BLOCK] = True
-    return np.flatnonzero(touched)
+        highest = max(highest, slot)
+    touched = np.zeros(highest // SLOTS_PER_BLOCK + 1, np.int64)
+    for slot in slots:
+        touched[slot // SLOTS_PER_BLOCK] = 1
+    for block in range(len(touched)):
+        if touched[block]:
+            touched[found] = block
+            found += 1
+    return touched[:found]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _slots_with_rows(mask, slots):  # type: ignore[no-untyped-def]
     for slot in slots:
         mask[slot] = True

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hydrophone.model.compiled import compiled
 from hydrophone.model.threads import ROWS_PER_THREAD, map_in_threads
 
 Ints = npt.NDArray[np.int64]
@@ -132,13 +132,13 @@ def _validity(array: pa.Array, rows: Ints, there: Mask | None) -> pa.Buffer:
     return pa.py_buffer(np.packbits(known if there is None else there & known, bitorder="little"))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _take(values, rows, out):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         out[i] = values[rows[i]]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _take_some(values, rows, out):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         if rows[i] >= 0:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, overload
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hydrophone.errors import DataError, ParameterError
+from hydrophone.model.compiled import compiled
 from hydrophone.model.time import (
     MAX_TIME,
     MIN_TIME,
@@ -62,7 +62,7 @@ def _grid_index(num: Any, den: Any, origin: Any, t: Any) -> tuple[Any, Any]:
     return (elapsed, False) if elapsed in (MIN_TIME, MAX_TIME) else (index, exact)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _grid_indices(num: Any, den: Any, origin: Any, t: Any) -> Any:
     """`_grid_index` on one grid, or on one per instant; compiled, because NumPy would need a dozen passes."""
     index, exact = np.empty(len(t), np.int64), np.empty(len(t), np.bool_)

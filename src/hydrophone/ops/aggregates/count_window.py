@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import DataError, ParameterError, PlanError
 from hydrophone.model.batch import Batch, Events, Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark
 from hydrophone.model.time import MAX_TIME, add_time, format_instant
@@ -221,7 +221,7 @@ class CountWindowKernel(Aggregating):
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _first_of_window(slot: Any, window: Any, start: Any, within: int) -> Any:
     """For rows in order of (slot, start) where their window begins: at another number, or when its time is over."""
     out = np.empty(len(slot), np.int64)

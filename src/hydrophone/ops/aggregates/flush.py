@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.errors import ParameterError, located
 from hydrophone.model.batch import Batch, Events, Ints, Mask
+from hydrophone.model.compiled import compiled
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.state import KeptBatches
 from hydrophone.model.time import MAX_TIME, add_time, multiples
@@ -275,7 +275,7 @@ def _in_order(events: Events) -> Events:
     return events.select(np.lexsort((events.slot, events.stop)))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _link(slot: Any, at: int, newest: Any, before: Any) -> None:
     """Put rows with numbers from `at` on into the chains of their slots."""
     for i in range(len(slot)):
@@ -283,7 +283,7 @@ def _link(slot: Any, at: int, newest: Any, before: Any) -> None:
         newest[slot[i]] = at + i
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _leave_by_slot(slot: Any, newest: Any, before: Any, waits: Any, rows: Any) -> int:
     """Let go of all rows of some slots; gives how many there were."""
     found = 0
@@ -301,7 +301,7 @@ def _leave_by_slot(slot: Any, newest: Any, before: Any, waits: Any, rows: Any) -
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _leave_by_age(oldest: int, most: int, waits: Any, rows: Any, found: int) -> tuple[int, int]:
     """Let go of so many rows from the oldest on; gives how many were found in all, and where to go on."""
     stop = found + most
@@ -314,7 +314,7 @@ def _leave_by_age(oldest: int, most: int, waits: Any, rows: Any, found: int) -> 
     return found, oldest
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _least(times: Any, waits: Any) -> int:
     """The earliest of the times of rows that wait."""
     least = MAX_TIME

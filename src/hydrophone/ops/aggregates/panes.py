@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.model.batch import Batch, Events, Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Marks
 from hydrophone.model.marks import Mark, floor_mark, is_same_mark
 from hydrophone.model.sorted_rows import stable_order
@@ -216,7 +216,7 @@ class ClosingKernel(PaneKernel):
             self.pending.compact()
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _pane_number(start: int, offset: int, pane: int) -> tuple[int, int, int]:
     """The number of the pane of an instant, and its first and last one. Differences of times may wrap, so there are none here."""
     here = start // pane - (start % pane < offset)
@@ -224,7 +224,7 @@ def _pane_number(start: int, offset: int, pane: int) -> tuple[int, int, int]:
     return here, begin, begin + (pane - 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _cell_of_events(
     slot: Any, start: Any, offset: int, pane: int, low: int, width: int, where: Any, counts: Any
 ) -> None:
@@ -238,7 +238,7 @@ def _cell_of_events(
         counts[cell] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _filled_cells(counts: Any, low: int, width: int) -> tuple[Any, Any, Any]:
     """The cells that have events, and their slots and panes, without a division for each."""
     size = 0
@@ -255,7 +255,7 @@ def _filled_cells(counts: Any, low: int, width: int) -> tuple[Any, Any, Any]:
     return found, slot, number
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _time_extent(slot: Any, start: Any) -> tuple[int, int, int]:
     """The first and the last start, and the largest slot."""
     first, last, most = start[0], start[0], slot[0]
@@ -264,7 +264,7 @@ def _time_extent(slot: Any, start: Any) -> tuple[int, int, int]:
     return first, last, most
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _count(slot: Any, start: Any, offset: int, pane: int, low: int, width: int, counts: Any) -> None:
     """The events of every cell of a table of all slots and panes."""
     here, begin, last = _pane_number(start[0], offset, pane)

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Events, Ints, Mask
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, map_mark, marks_of_slots
 from hydrophone.model.sorted_rows import concat_ranges, search_rows, stable_order
@@ -411,7 +411,7 @@ def _rows_inside(rows: Events, ended: Events) -> np.ndarray[tuple[int], np.dtype
     return (at >= 0) & (ended.slot[safe] == rows.slot) & (rows.start < ended.stop[safe])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def chain_starts(slot, start, until):  # type: ignore[no-untyped-def]
     """Where a chain begins: rows of a slot that start after the `until` of all rows before (in order of slot and start)."""
     out = np.empty(len(slot), np.int64)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Events, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.state import Field, SlotArrays
@@ -138,7 +138,7 @@ class FindPeaksKernel(LookAroundKernel):
         return (), hold_back_mark(mark, slot, self.grids.base.instant(slot, self.open["start"][slot]))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _peaks(
     x: Any, at: Any, seen: Any, slot: Any, first: Any, offsets: Any, sides: int, distance: int, within: int, plateau: int,
     start: Any, level: Any, ascent: Any, index: Any, height: Any, rise: Any,
@@ -175,7 +175,7 @@ def _peaks(
                 ascent[s] = float(x[peak]) - float(foot)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _stands_out(x: Any, peak: int, distance: int) -> bool:
     """Whether a sample is above those before it and not below those after it."""
     stands = True
@@ -184,7 +184,7 @@ def _stands_out(x: Any, peak: int, distance: int) -> bool:
     return stands
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _foot(x: Any, peak: int, step: int, within: int) -> Any:
     """The lowest sample on one side before anything higher than the peak."""
     lowest = x[peak]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Mask, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.state import Field, SlotArrays
 from hydrophone.model.time import MIN_TIME
@@ -90,7 +90,7 @@ class TriggerKernel(AboveKernel):
         return self.grids.ended_before(np.where(on > 0, due, MIN_TIME), marks[0])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _trigger(
     x: Any, slot: Any, first: Any, offsets: Any, high: float, low: float, on: Any, due: Any, found: Any
 ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
+from hydrophone.model.compiled import compiled
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def convolve(values: Any, at: Any, begin: Any, end: Any, lags: Any, taps: Any, channels: int, out: Any) -> None:
     """Every piece of the output from `begin` to `end`; its first sample lies `at` this place of `values`, with its past before it.
 
@@ -18,7 +18,8 @@ def convolve(values: Any, at: Any, begin: Any, end: Any, lags: Any, taps: Any, c
         for start in range(begin[run], end[run], block):
             size = min(block, end[run] - start)
             y, here = out[start : start + size], at[run] + start - begin[run]
-            y[:] = 0
+            for i in range(size):
+                y[i] = 0
             for k in range(0, fours, 4):
                 x0, x1, x2, x3 = (
                     values[here - lags[k] * channels : here - lags[k] * channels + size],

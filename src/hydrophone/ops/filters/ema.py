@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel
 from hydrophone.model.state import Field
 from hydrophone.model.time import MIN_TIME
@@ -94,7 +94,7 @@ class EmaKernel(RecursiveKernel):
         _ema(x, batch.slot, batch.first, batch.offsets, self.alpha, *state, self.longest)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(interpret=False)  # a power of a float is another one in NumPy
 def _ema(x: Any, slot: Any, first: Any, offsets: Any, alpha: float, mean: Any, due: Any, longest: int) -> None:
     """In place, run by run; the past fades over holes of up to `longest` samples, and a longer one is a start."""
     for run in range(len(slot)):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.state import Field
 from hydrophone.model.time import MIN_TIME
 from hydrophone.ops.base_kernels import RecursiveKernel
@@ -84,7 +84,7 @@ _NEW = -1
 """In place of how long a channel is still sick: its next sample is a start."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _sosfilt(
     x: Any,
     slot: Any,
@@ -117,7 +117,7 @@ def _sosfilt(
         due[s] = first[run] + offsets[run + 1] - offsets[run]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _ring(x: Any, sections: Any, steady: Any, state: Any, sick: Any, c: int, settle: int, largest: float) -> None:
     """Samples of one channel through the filter; after those that are not finite, or so large that it would overflow, it is silent.
 
@@ -147,13 +147,13 @@ def _ring(x: Any, sections: Any, steady: Any, state: Any, sick: Any, c: int, set
             state[:] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fits(value: Any, largest: float) -> bool:
     """Whether a filter can take a sample; NaN fits nowhere."""
     return abs(value.real) + abs(value.imag) <= largest
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _start(x: Any, steady: Any, state: Any, sick: Any, c: int, largest: float) -> None:
     """A filter that is new begins as if the first sample had been there for ever; one that it cannot take starts nothing."""
     if len(x) and _fits(x[0], largest):
@@ -161,7 +161,7 @@ def _start(x: Any, steady: Any, state: Any, sick: Any, c: int, largest: float) -
         state[:] = steady * x[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _filter(x: Any, sections: Any, state: Any) -> None:
     """All sections in turn (transposed direct form II, as SciPy)."""
     if sections.ndim == 3:
@@ -177,7 +177,7 @@ def _filter(x: Any, sections: Any, state: Any) -> None:
         x[i] = value
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _filter_any_order(x: Any, sections: Any, state: Any) -> None:
     """As `_filter`, with sections of any order from one on."""
     order = sections.shape[2] - 1

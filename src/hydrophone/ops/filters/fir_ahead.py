@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Ints, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.state import HeldBatches
@@ -107,7 +107,7 @@ class FirAheadKernel(Kernel):
         return (y,)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _look_ahead(x: Any, slot: Any, first: Any, offsets: Any, done: Any, taps: Any, sums: Any) -> None:
     """Over the runs of a slot that the taps touch, in the order of the index."""
     for run in range(len(slot)):

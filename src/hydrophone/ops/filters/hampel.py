@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.model.batch import Batch, Ints, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel
 from hydrophone.ops.base_kernels import LookBackKernel
 from hydrophone.ops.filters.history import Extended
@@ -36,7 +36,7 @@ def moving_medians(
     return middle, distance, bad
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _moving_medians(x: Any, there: Any, at: Any, offsets: Any, size: int, middle: Any, distance: Any, bad: Any) -> None:
     """The window of each run and channel is kept in order, one sample in and one out."""
     order = np.empty(size)
@@ -70,7 +70,7 @@ def _moving_medians(x: Any, there: Any, at: Any, offsets: Any, size: int, middle
                             order[j] = order[j + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _middle(order: Any, count: int) -> float:
     if count == 0:
         return np.nan
@@ -78,7 +78,7 @@ def _middle(order: Any, count: int) -> float:
     return order[half] if count % 2 else (order[half - 1] + order[half]) / 2
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _median_distance(order: Any, count: int, middle: float) -> float:
     """The median of the distances, which grow to both sides of the middle: the nearest half of them is walked through."""
     if count == 0 or middle - middle != 0:

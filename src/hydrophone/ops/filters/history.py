@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.model.batch import Ints, Mask, Segments, Values
+from hydrophone.model.compiled import compiled
 from hydrophone.model.sorted_rows import gather_ranges
 from hydrophone.model.state import Field, SlotArrays
 from hydrophone.model.time import MIN_TIME
@@ -118,7 +118,7 @@ class History(SlotArrays):
         return grids.ended_before(np.where(due == MIN_TIME, due, due + beyond), mark)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _layout_buffer(
     slot: Any,
     first: Any,
@@ -146,7 +146,24 @@ def _layout_buffer(
     return room
 
 
-@numba.njit(cache=True, nogil=True)
+# Loops, because Numba takes seconds to compile the assignment of one slice to another, with its checks and messages.
+
+
+@compiled
+def _copy_rows(source: Any, start: int, stop: int, out: Any, at: int) -> None:
+    for i in range(stop - start):
+        for c in range(out.shape[1]):
+            out[at + i, c] = source[start + i, c]
+
+
+@compiled
+def _clear_rows(out: Any, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        for c in range(out.shape[1]):
+            out[i, c] = 0
+
+
+@compiled
 def _fill_buffer(
     slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, seen: Any, at: Any, pad: Any, out: Any
 ) -> None:
@@ -155,16 +172,16 @@ def _fill_buffer(
     for run in range(len(slot)):
         s, length, begin = slot[run], offsets[run + 1] - offsets[run], at[run]
         if run == 0 or slot[run - 1] != s:
-            out[begin - pad[run] - size : begin - pad[run]] = tail[s]
-        out[begin - pad[run] : begin] = 0
-        out[begin : begin + length] = x[offsets[run] : offsets[run + 1]]
+            _copy_rows(tail[s], 0, size, out, begin - pad[run] - size)
+        _clear_rows(out, begin - pad[run], begin)
+        _copy_rows(x, offsets[run], offsets[run + 1], out, begin)
         if run + 1 == len(slot) or slot[run + 1] != s:
-            tail[s] = out[begin + length - size : begin + length]
+            _copy_rows(out, begin + length - size, begin + length, tail[s], 0)
             due[s] = first[run] + length
             known[s] = min(seen[run] + length, size)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fill_seams(slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, zero: bool) -> Any:
     """Run by run: the tail of the key with zeros for a hole, then the begin of the run; and the new tail."""
     runs, size, room = len(slot), tail.shape[1], 0
@@ -180,13 +197,13 @@ def _fill_seams(slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any
         pad = min(gap, size) if zero else (size if gap > 0 else 0)
         seen[run] = known[s] if gap == 0 else 0
         head = heads[run]
-        out[here - size : here - pad] = tail[s, pad:]
-        out[here - pad : here] = 0
-        out[here : here + head] = x[begin : begin + head]
+        _copy_rows(tail[s], pad, size, out, here - size)
+        _clear_rows(out, here - pad, here)
+        _copy_rows(x, begin, begin + head, out, here)
         if end - begin >= size:
-            tail[s] = x[end - size : end]
+            _copy_rows(x, end - size, end, tail[s], 0)
         else:
-            tail[s] = out[here + head - size : here + head]
+            _copy_rows(out, here + head - size, here + head, tail[s], 0)
         due[s] = first[run] + end - begin
         known[s] = min(seen[run] + end - begin, size)
     return out, at, heads, seen

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel
 from hydrophone.model.state import Field
 from hydrophone.model.time import MIN_TIME
@@ -87,7 +87,7 @@ class IntegrateKernel(RecursiveKernel):
         _integrate(x, batch.slot, batch.first, batch.offsets, share, num / den / 1e9, self.trapezoid, *state)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _integrate(
     x: Any, slot: Any, first: Any, offsets: Any, share: Any, period: Any, trapezoid: bool,
     total: Any, rest: Any, last: Any, due: Any, known: Any,

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
 from hydrophone.model.batch import Batch, Ints, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Marks
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.state import HeldBatches
@@ -143,7 +143,7 @@ class LongFirKernel(LookBackKernel):
         return self.block * MIN_TAPS // max(MIN_TAPS, len(self.taps))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _pieces(first: Any, offsets: Any, at: Any, block: int) -> Any:
     """Segments cut where blocks end: where each piece begins in the batch and in the buffer, and how many samples it has."""
     total = 0
@@ -161,7 +161,7 @@ def _pieces(first: Any, offsets: Any, at: Any, block: int) -> Any:
     return begin, place, count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _uneven(rows: Any, place: Any, count: Any, taps: int, least: int) -> Any:
     """Pieces that an FFT would spoil, or that are too short for one.
 
@@ -174,7 +174,7 @@ def _uneven(rows: Any, place: Any, count: Any, taps: int, least: int) -> Any:
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_uneven(x: Any, stretch: int) -> bool:
     """Whether samples are not finite or huge, or a stretch is far below the loudest; the last one may overlap that before it."""
     low, peak = np.inf, 0.0
@@ -189,7 +189,7 @@ def _is_uneven(x: Any, stretch: int) -> bool:
     return low * MAX_DYNAMIC_RANGE < peak
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _gather(rows: Any, place: Any, count: Any, before: int, out: Any) -> None:
     """Every piece with the samples before it in a row of its own, one row per channel; zeros behind."""
     width = rows.shape[1]
@@ -202,7 +202,7 @@ def _gather(rows: Any, place: Any, count: Any, before: int, out: Any) -> None:
             row[length:] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _scatter(y: Any, begin: Any, count: Any, before: int, out: Any) -> None:
     """The results of every piece to where it belongs."""
     width = out.shape[1]

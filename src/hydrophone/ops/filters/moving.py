@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.model.batch import Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.ops.filters.hampel import moving_medians
 
 Array = npt.NDArray[Any]
@@ -93,7 +93,7 @@ class MovingWindows:
         return found[inside % self.hop == 0]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _sums(x: Any, shift: Any, last: Any, counts: Any, size: int, hop: int, out: Any) -> None:
     tail = np.zeros(size + 1, x.dtype)
     first = 0
@@ -115,7 +115,7 @@ def _sums(x: Any, shift: Any, last: Any, counts: Any, size: int, hop: int, out: 
         first += counts[run]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _extremes(
     x: Any, there: Any, shift: Any, last: Any, counts: Any, size: int, hop: int, largest: bool, out: Any
 ) -> None:
@@ -148,7 +148,7 @@ def _extremes(
         first += counts[run]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_more_extreme(a: Any, b: Any, largest: bool) -> Any:
     if a != a:
         return a
@@ -158,7 +158,7 @@ def _is_more_extreme(a: Any, b: Any, largest: bool) -> Any:
 # Rows of a table by their number, not as arrays of their own: counting references to these would take longer than the arithmetic.
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _spreads(x: Any, there: Any, shift: Any, last: Any, counts: Any, size: int, hop: int, out: Any) -> None:
     """By Welford's method in each part and Chan's where they meet.
 
@@ -195,7 +195,7 @@ def _spreads(x: Any, there: Any, shift: Any, last: Any, counts: Any, size: int, 
         first += counts[run]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _welford(part: Any, source: int, there: int, value: float, target: int) -> None:
     """Number, mean and squared distances of a row and one more value, into another row."""
     number, mean, squares = part[source, 0], part[source, 1], part[source, 2]
@@ -207,7 +207,7 @@ def _welford(part: Any, source: int, there: int, value: float, target: int) -> N
     part[target, 0], part[target, 1], part[target, 2] = number, mean, squares
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _moments(x: Any, there: Any, shift: Any, last: Any, counts: Any, size: int, hop: int, out: Any) -> None:
     part, head = np.zeros((size + 2, 5)), size + 1
     first = 0
@@ -231,7 +231,7 @@ def _moments(x: Any, there: Any, shift: Any, last: Any, counts: Any, size: int, 
         first += counts[run]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _add(part: Any, source: int, there: int, value: float, target: int) -> None:
     """As `_welford`, with sums of the third and fourth powers of the distance from the mean."""
     n, mean = part[source, 0], part[source, 1]
@@ -250,7 +250,7 @@ def _add(part: Any, source: int, there: int, value: float, target: int) -> None:
     part[target, 0], part[target, 1], part[target, 2], part[target, 3], part[target, 4] = n, mean, m2, m3, m4
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _merge(part: Any, a: int, b: int, out: Any, n: int, c: int) -> None:
     """Moments of two sets together, after Pebay (2008)."""
     na, nb = part[a, 0], part[b, 0]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.model.batch import Batch, Events, Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, marks_by_slot, marks_of_slots
 from hydrophone.model.sorted_rows import search_rows
@@ -256,7 +256,7 @@ def _nearer(left: Ints, right: Ints, back: Ints, ahead: Ints) -> Ints:
     return np.where((ahead >= 0) & ((back < 0) | (high - at < at - low)), ahead, back)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_rising(start):  # type: ignore[no-untyped-def]
     for i in range(1, len(start)):  # noqa: SIM110 (compiled)
         if start[i] < start[i - 1]:
@@ -264,13 +264,13 @@ def _is_rising(start):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _neighbours_of(low, high, tolerance):  # type: ignore[no-untyped-def]
     # Times may lie further apart than a signed number holds.
     return np.uint64(high) - np.uint64(low) <= tolerance
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _last_before(slot, start, right_slot, right_start, slots, tolerance, found):  # type: ignore[no-untyped-def]
     last = np.full(slots, -1, np.int64)
     j = 0
@@ -282,7 +282,7 @@ def _last_before(slot, start, right_slot, right_start, slots, tolerance, found):
         found[i] = row if row >= 0 and _neighbours_of(right_start[row], start[i], tolerance) else -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _first_from(slot, start, right_slot, right_start, slots, tolerance, found):  # type: ignore[no-untyped-def]
     first = np.full(slots, -1, np.int64)
     j = len(right_slot) - 1
@@ -294,7 +294,7 @@ def _first_from(slot, start, right_slot, right_start, slots, tolerance, found): 
         found[i] = row if row >= 0 and _neighbours_of(start[i], right_start[row], tolerance) else -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _check(slot, start, right_slot, right_start, found, tolerance):  # type: ignore[no-untyped-def]
     """Put -1 where the row is of another key or too far away."""
     for i in range(len(found)):
@@ -307,7 +307,7 @@ def _check(slot, start, right_slot, right_start, found, tolerance):  # type: ign
             found[i] = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _tied_rows(slot, start, slots):  # type: ignore[no-untyped-def]
     """Rows of one key that start together, of rows in the order of time."""
     last = np.full(slots, -1, np.int64)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.model.batch import Events, Ints, Mask
+from hydrophone.model.compiled import compiled
 from hydrophone.model.marks import Mark, hold_back_mark, marks_by_slot
 from hydrophone.model.state import KeptBatches
 from hydrophone.model.time import MAX_TIME, MIN_TIME
@@ -141,14 +141,14 @@ def due_at_end(rows: Events) -> Ints:
     return rows.stop
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _earliest_due(slot: Any, due: Any, start: Any, soonest: Any, since: Any) -> None:
     for i in range(len(slot)):
         s = slot[i]
         soonest[s], since[s] = min(soonest[s], due[i]), min(since[s], start[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _take_rows(slot: Any, waits: Any, wanted: Any) -> Any:
     """The rows of the slots that are wanted, which wait no more."""
     rows, found = np.empty(len(slot), np.int64), 0

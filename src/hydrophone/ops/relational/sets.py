@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numba
 import numpy as np
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.model.batch import Batch, Events
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Joint, Kernel, Marks
 from hydrophone.model.marks import Mark, marks_of_slots
 from hydrophone.ops.relational.keyed_buffer import KeyedBuffer, due_at_end
@@ -169,7 +169,7 @@ class DistinctKernel(Kernel):
         return (), marks[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _covered(code, start, stop):  # type: ignore[no-untyped-def]
     """Up to where the rows of the same code before each row reach; its own start where there are none."""
     out = start.copy()

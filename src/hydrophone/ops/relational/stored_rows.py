@@ -7,12 +7,12 @@ import tempfile
 from functools import cached_property
 from pathlib import Path
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hydrophone.model.batch import Events, Ints, Mask, table_without_columns
+from hydrophone.model.compiled import compiled
 from hydrophone.model.marks import Mark, low_water_mark, marks_of_slots
 from hydrophone.model.sorted_rows import expand_ranges, merge_rows, rows_between, search_rows, stable_order
 from hydrophone.model.take_rows import take_table, take_values
@@ -268,7 +268,7 @@ def _merge_sorted(one: Events, other: Events) -> Events:
 # --- compiled -----------------------------------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _hash_chains(slot):  # type: ignore[no-untyped-def]
     """Buckets by slot: the first row of each, after every row the next one of its bucket, and how many rows a look-up meets."""
     size = 1
@@ -287,7 +287,7 @@ def _hash_chains(slot):  # type: ignore[no-untyped-def]
     return heads, nexts, met / len(slot)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _find_by_hash(slot, start, last, heads, nexts, new_slot, low, high):  # type: ignore[no-untyped-def]
     found = 0
     for n in range(len(new_slot)):
@@ -307,7 +307,7 @@ def _find_by_hash(slot, start, last, heads, nexts, new_slot, low, high):  # type
     return i, j
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _find_by_scan(slot, start, last, new_slot, low, high):  # type: ignore[no-untyped-def]
     found = 0
     for n in range(len(new_slot)):
@@ -323,7 +323,7 @@ def _find_by_scan(slot, start, last, new_slot, low, high):  # type: ignore[no-un
     return i, j
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _find_range(last, alive):  # type: ignore[no-untyped-def]
     first, latest = MAX_TIME, MIN_TIME
     for i in range(len(last)):
@@ -332,7 +332,7 @@ def _find_range(last, alive):  # type: ignore[no-untyped-def]
     return first, latest
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _in_bounds(slot, start, last, low, high):  # type: ignore[no-untyped-def]
     rows, found = np.empty(len(slot), np.int64), 0
     for i in range(len(slot)):
@@ -343,14 +343,14 @@ def _in_bounds(slot, start, last, low, high):  # type: ignore[no-untyped-def]
     return rows[:found].copy()
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _earliest(slot, start, alive, since):  # type: ignore[no-untyped-def]
     for i in range(len(slot)):
         if alive is None or alive[i]:
             since[slot[i]] = min(since[slot[i]], start[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _latest(slot, start, alive, until, latest, count):  # type: ignore[no-untyped-def]
     for i in range(len(slot)):
         s = slot[i]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.model.batch import Events, Ints, Mask, table_without_columns
+from hydrophone.model.compiled import compiled
 from hydrophone.model.marks import Mark, hold_back_mark, marks_by_slot
 from hydrophone.model.state import KeptRows
 from hydrophone.model.take_rows import empty_array, take_table, take_values
@@ -243,7 +243,7 @@ def _concat_found(found: Sequence[tuple[Ints, Ints]]) -> Ints:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _bounds(slot, low, high, first, last):  # type: ignore[no-untyped-def]
     for i in range(len(slot)):
         s = slot[i]

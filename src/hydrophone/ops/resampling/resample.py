@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.errors import SignalTypeError
 from hydrophone.model.batch import Batch, Events, Segments, Values, table_without_columns
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel
 from hydrophone.model.take_rows import empty_array
 from hydrophone.model.time import MAX_TIME, MIN_TIME
@@ -128,7 +128,7 @@ class ResampleKernel(SampleKernel):
         return Segments(slot, first, offsets, out, self.base)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _instant(k: int, num: int, den: int, origin: int) -> int:
     """The instant of a sample, and (below) the first sample at or after an instant: as `Timebase`, with few divisions."""
     if den == 1:
@@ -137,7 +137,7 @@ def _instant(k: int, num: int, den: int, origin: int) -> int:
     return whole * num + (k - whole * den) * num // den + origin
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _index_from(t: int, num: int, den: int, origin: int) -> int:
     elapsed = t - origin
     if den == 1:
@@ -146,7 +146,7 @@ def _index_from(t: int, num: int, den: int, origin: int) -> int:
     return whole * den - (-((elapsed - whole * num) * den) // num)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _segment_bounds(
     first: int, length: int, num: int, den: int, origin: int, beat_num: int, beat_den: int, beat_origin: int
 ) -> tuple[int, int, int, int]:
@@ -156,7 +156,7 @@ def _segment_bounds(
     return start, last, inside, _index_from(last + 1, beat_num, beat_den, beat_origin)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _output_spans(
     slot: Any,
     first: Any,
@@ -216,7 +216,7 @@ def _output_spans(
     return (*out, left, ref, owed, before)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _walk_grids(
     x: Any,
     slot: Any,
@@ -296,11 +296,12 @@ def _walk_grids(
                     beat, part = beat + 1, part - beat_den
             here = next_
         if n < stop:  # a beat on the last sample
-            out[n] = x[end - 1]
+            for c in range(width):
+                out[n, c] = x[end - 1, c]
             n += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _repeat(x: Any, begin: int, end: int, shares: Any, mode: int, number: Any, out: Any, n: int) -> int:
     """The beats between the samples of a run, where each is followed by equally many."""
     count = len(shares)
@@ -317,7 +318,7 @@ def _repeat(x: Any, begin: int, end: int, shares: Any, mode: int, number: Any, o
     return n + count * (end - 1 - begin)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _put_value(out: Any, n: int, c: int, left: Any, right: Any, share: float, mode: int, number: Any) -> None:
     # One assignment each: whole numbers that are held stay exact.
     if mode == _LINE:

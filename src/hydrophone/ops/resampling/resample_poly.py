@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Ints, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, low_water_mark, lowest_marks, map_mark, marks_of_slots
 from hydrophone.model.sorted_rows import concat_ranges
@@ -167,7 +167,7 @@ def _ceil(index: Ints, by: int, over: int, more: int = 0) -> Ints:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _polyphase(
     slot: Any,
     first: Any,

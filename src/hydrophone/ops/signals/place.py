@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.errors import DataError
 from hydrophone.model.batch import Batch, Events, Ints, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, marks_of_slots
 from hydrophone.model.sorted_rows import stable_order
@@ -133,7 +133,7 @@ class PlaceSamples(Kernel):
             )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _first_overlap(slot, first, offsets):  # type: ignore[no-untyped-def]
     """The first run that begins before the one before it has ended; 0 where none does."""
     for run in range(1, len(slot)):

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.arguments import public
 from hydrophone.errors import ParameterError, PlanError, SignalTypeError
 from hydrophone.model.batch import Batch, Events, Ints, Mask, Segments, Values
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.sorted_rows import concat_ranges
@@ -391,14 +391,15 @@ class SampleKernel(Kernel):
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fraction_between(time: int, low: int, high: int) -> float:
     """How far a time is on the way from `low` to `high`. Unsigned: two times may be further apart than a signed number says."""
-    share: float = (np.uint64(time) - np.uint64(low)) / (np.uint64(high) - np.uint64(low))
+    start = np.uint64(np.int64(low))
+    share: float = (np.uint64(np.int64(time)) - start) / (np.uint64(np.int64(high)) - start)
     return share
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _lay_samples(
     slot: Any,
     start: Any,
@@ -429,11 +430,13 @@ def _lay_samples(
                 for c in range(out.shape[1]):
                     out[n, c] = left[e, c] + (value[e, c] - left[e, c]) * share
             else:
-                out[n] = left[e]
+                for c in range(out.shape[1]):
+                    out[n, c] = left[e, c]
             n += 1
         for k in range(inside[e], after[e]):
             out_slot[n], out_index[n] = slot[e], k
-            out[n] = value[e]
+            for c in range(out.shape[1]):
+                out[n, c] = value[e, c]
             n += 1
 
 

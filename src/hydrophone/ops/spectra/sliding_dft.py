@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.model.batch import COLUMNS_AT_ONCE, Batch, Ints, Segments, Windows
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel
 from hydrophone.model.sorted_rows import concat_ranges
 from hydrophone.model.state import Field, SlotArrays
@@ -136,7 +136,7 @@ class SlidingDftKernel(LookBackKernel):
         return y
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _slide(
     slot: Any,
     number: Any,
@@ -158,7 +158,8 @@ def _slide(
         s = slot[w]
         line = past[s]
         if fresh[w]:
-            line[:] = y[w]
+            for k in range(len(line)):
+                line[k] = y[w, k]
             peak[s] = 0.0
         else:
             for i in range(at[w] - hop, at[w]):
@@ -167,12 +168,13 @@ def _slide(
                     line[k] = (line[k] + change) * turn[k]
         largest, total = 0.0, 0.0
         for k in range(len(line)):
-            power = line[k].real ** 2 + line[k].imag ** 2
+            power = line[k].real * line[k].real + line[k].imag * line[k].imag
             largest = max(largest, power)
             total += power
         peak[s] = max(peak[s], largest)
         if not fresh[w]:
-            y[w] = line
+            for k in range(len(line)):
+                y[w, k] = line[k]
             # A sum that is not finite, or much less than there was.
             poor[w] = total - total != 0 or largest < quiet * peak[s]
         last[s] = number[w]

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.model.batch import Batch, Ints, Mask, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel
 from hydrophone.model.state import Field
 from hydrophone.model.time import MIN_TIME
@@ -181,7 +181,7 @@ class FilterKernel(RecursiveKernel):
         """In place, by the compiled filter; the first `lacking` samples of a run are remembered only."""
         f = self.operator
         kind: Any = type(f)
-        compute, me = compiled(kind), attributes(f)
+        compute, me = compiled_compute(kind), attributes(f)
         state = self.memory["x"], self.memory["y"], self.memory["due"]
         try:
             _loop(compute, me, x, slot, first, offsets, lacking, *state, self.longest, f.backward > 0)
@@ -260,8 +260,10 @@ class FilterKernel(RecursiveKernel):
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(kind: Any) -> Any:
+def compiled_compute(kind: Any) -> Any:
     """The compiled `compute` of a class; attributes come in place of ``self``."""
+    import numba
+
     return numba.njit(error_model="numpy", nogil=True)(kind.compute)
 
 
@@ -280,7 +282,7 @@ def _attributes(names: tuple[str, ...]) -> Any:
     return namedtuple("Attributes", names)
 
 
-@numba.njit(nogil=True)
+@compiled(interpret=False, keep=False)
 def _loop(
     compute: Any,
     me: Any,
@@ -313,14 +315,14 @@ def _loop(
         due[s] = first[run] + offsets[run + 1] - offsets[run]
 
 
-@numba.njit(nogil=True)
+@compiled(interpret=False, keep=False)
 def _push(past: Any, value: Any) -> None:
     for j in range(len(past) - 1):
         past[j] = past[j + 1]
     past[-1] = value
 
 
-@numba.njit(nogil=True)
+@compiled(interpret=False, keep=False)
 def _one(compute: Any, me: Any, x: Any, y: Any, value: Any, feeds: bool) -> Any:
     _push(x, value)
     found = compute(me, x, y)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Mask, Segments, Windows
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.state import Field, SlotArrays
 from hydrophone.model.time import MIN_TIME
@@ -98,7 +98,7 @@ class AverageKernel(GridKernel[Windows]):
         return self.grids.ended_before(np.where(none, MIN_TIME, end), marks[0])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _groups(
     slot: Any,
     group: Any,
@@ -117,12 +117,15 @@ def _groups(
         s = slot[w]
         if current[s] != group[w]:
             current[s], count[s] = group[w], 0
-            total[s] = 0
-        total[s] += values[w]
+            for j in range(values.shape[1]):
+                total[s, j] = 0
+        for j in range(values.shape[1]):
+            total[s, j] += values[w, j]
         count[s] += 1
         if ends[w] and count[s] == size:
             rows[made] = w
-            out[made] = total[s]
+            for j in range(values.shape[1]):
+                out[made, j] = total[s, j]
             made += 1
     return made
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import SignalTypeError
 from hydrophone.model.batch import Batch, Ints, Mask, Segments, Windows
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, low_water_mark, lowest_marks, map_mark, marks_of_slots
 from hydrophone.model.sorted_rows import concat_ranges
@@ -104,8 +105,8 @@ class OverlapAddKernel(GridKernel[Windows]):
         """Add windows to the sums of their keys; what leaves is written to the arrays, and counted."""
         sums, windows = self.sums["sum"], laid_out(batch.values)
         flat = sums.reshape(len(sums), -1), windows.reshape(len(windows), -1)
-        state = sums, self.sums["last"], self.sums["owed"]
-        return int(_overlap_add(batch.slot, batch.last, *flat, *state, slot, index, value))
+        out = slot, index, value.reshape(len(value), math.prod(value.shape[1:]))
+        return int(_overlap_add(batch.slot, batch.last, *flat, self.sums["last"], self.sums["owed"], *out))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """What the next window that progress allows cannot cover."""
@@ -159,43 +160,48 @@ def laid_out(windows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(windows.swapaxes(1, 2) if windows.ndim == 3 else windows)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def write_finished(
-    s: int, end: int, sums: Any, length: int, prior: Any, owed: Any, count: int, slot: Any, index: Any, value: Any
+    s: int, end: int, sums: Any, prior: Any, owed: Any, count: int, slot: Any, index: Any, value: Any
 ) -> tuple[int, int]:
-    """Write what a window that ends at `end` cannot reach; gives how far the window moves on, and how many have left."""
-    shift = length
+    """Write what a window that ends at `end` cannot reach; gives how far the window moves on, and how many have left.
+
+    All numbers of a sample lie together in `sums`, and are a row of `value`.
+    """
+    width = value.shape[1]
+    length = shift = len(sums) // width
     if prior[s] != MIN_TIME:
         first = prior[s] - length + 1
         shift = min(end - prior[s], length)
         for k in range(max(owed[s], first), first + shift):
-            slot[count], index[count], value[count] = s, k, sums[k - first]
+            slot[count], index[count] = s, k
+            for j in range(width):
+                value[count, j] = sums[(k - first) * width + j]
             count += 1
     owed[s] = max(owed[s], end - length + 1)
     prior[s] = end
     return shift, count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _overlap_add(
     slot: Any,
     last: Any,
-    flat: Any,
-    windows: Any,
     total: Any,
+    windows: Any,
     prior: Any,
     owed: Any,
     out_slot: Any,
     out_index: Any,
     out_value: Any,
 ) -> int:
-    """Add windows in order; what the next window of the key cannot reach leaves. `flat` is `total` with the channels in a row."""
-    length, room, count = total.shape[1], windows.shape[1], 0
-    width = room // length
+    """Add windows in order; what the next window of the key cannot reach leaves."""
+    room, count = windows.shape[1], 0
     for w in range(len(slot)):
         s = slot[w]
-        shift, count = write_finished(s, last[w], total[s], length, prior, owed, count, out_slot, out_index, out_value)
-        sums, step = flat[s], shift * width
+        sums = total[s]
+        shift, count = write_finished(s, last[w], sums, prior, owed, count, out_slot, out_index, out_value)
+        step = shift * out_value.shape[1]
         for i in range(room - step):
             sums[i] = sums[i + step] + windows[w, i]
         for i in range(room - step, room):

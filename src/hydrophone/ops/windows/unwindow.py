@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.model.batch import Batch, Ints, Segments, Windows
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark
 from hydrophone.model.state import Field, SlotArrays
@@ -92,9 +92,8 @@ class UnwindowKernel(OverlapAddKernel):
         number = (batch.last - self.kind.size + 1) // self.kind.hop % self.depth
         width = max(self.kind.channels, 1)
         windows = laid_out(batch.values.astype(np.float64, copy=False)).reshape(-1, self.length, width)
-        table = self.sums["sum"].reshape(-1, self.length, width, self.depth)
-        state = table, self.sums["last"], self.sums["owed"]
-        out = value.reshape(-1, width, self.depth)
+        state = self.sums["sum"].reshape(len(self.sums), -1), self.sums["last"], self.sums["owed"]
+        out = value.reshape(-1, width * self.depth)
         return int(_collect(batch.slot, batch.last, number, windows, *state, slot, index, out))
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
@@ -128,7 +127,7 @@ def combine_covering(function: Callable[[Array], Array], values: Array) -> Array
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _collect(
     slot: Any,
     last: Any,
@@ -142,16 +141,17 @@ def _collect(
     out_value: Any,
 ) -> int:
     """Write windows in order, each into its column; what the next window of the key cannot reach leaves."""
-    length, count = windows.shape[1], 0
+    length, channels, width, count = windows.shape[1], windows.shape[2], out_value.shape[1], 0
+    depth = width // channels
     for w in range(len(slot)):
         rows = table[slot[w]]
-        shift, count = write_finished(
-            slot[w], last[w], rows, length, prior, owed, count, out_slot, out_index, out_value
-        )
-        for i in range(length - shift):
-            rows[i] = rows[i + shift]
-            rows[i, :, column[w]] = windows[w, i]
-        for i in range(length - shift, length):
+        shift, count = write_finished(slot[w], last[w], rows, prior, owed, count, out_slot, out_index, out_value)
+        kept = (length - shift) * width
+        for i in range(kept):
+            rows[i] = rows[i + shift * width]
+        for i in range(kept, length * width):
             rows[i] = np.nan
-            rows[i, :, column[w]] = windows[w, i]
+        for i in range(length):
+            for c in range(channels):
+                rows[i * width + c * depth + column[w]] = windows[w, i, c]
     return count

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import ParameterError, PlanError
 from hydrophone.model.batch import COLUMNS_AT_ONCE, Batch, Ints, Segments, Windows
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, marks_of_slots
 from hydrophone.model.state import Field, SlotArrays
@@ -176,7 +176,7 @@ class WindowKernel(LookBackKernel):
         return view
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _next_windows(slot: Any, start: Any, stop: Any, at: Any, hop: int, few: int, run: int, end: int) -> Any:
     """At most `few` windows from the one of `run` that ends at `end`.
 

@@ -1,0 +1,117 @@
+"""Where compiled loops are kept, and how they are known: by what they do, not by where and when their file was written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+SHIPPED = "compiled_loops"
+"""The folder in a zip file of the package that holds compiled loops; see `hydrophone.spark.ship`."""
+
+
+def keep(dispatcher: Any) -> None:
+    """Let Numba keep what it compiles of this function in `folder`."""
+    from numba.core.caching import IndexDataCacheFile
+
+    dispatcher.enable_caching()
+    function = dispatcher.py_func
+    name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
+    dispatcher._cache._cache_file = IndexDataCacheFile(str(folder()), name, stamp(function))
+
+
+@cache
+def folder() -> Path:
+    """Where compiled loops are kept: ``NUMBA_CACHE_DIR``, else beside the package, else with the user's other caches.
+
+    Examples
+    --------
+    >>> folder().is_dir()
+    True
+    """
+    home = Path(__file__).parents[1]
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(named) / "hydrophone"] if named else [home / "__pycache__" / "compiled"]
+    if not named:
+        cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        places += [Path(cached) / "hydrophone", Path(tempfile.gettempdir()) / f"hydrophone-{os.getuid()}"]
+    for place in places:
+        if _is_writable(place):
+            unpack(home, place)
+            return place
+    return Path(tempfile.mkdtemp(prefix="hydrophone-"))
+
+
+def files() -> list[Path]:
+    """All files with compiled loops that there are, in a fixed order."""
+    return sorted([*folder().glob("*.nbi"), *folder().glob("*.nbc")])
+
+
+def stamp(function: Callable[..., Any]) -> str:
+    """A digest of a function, of the marked functions that it calls and of the constants that it names.
+
+    Numba itself looks at the file of a function alone: it would go on with a function whose callee in another file has changed.
+    """
+    digest = hashlib.sha256()
+    seen: set[int] = set()
+
+    def add(function: Callable[..., Any]) -> None:
+        if id(function) in seen:
+            return
+        seen.add(id(function))
+        names = _add_code(digest, function.__code__)
+        for name in sorted(names & function.__globals__.keys()):
+            value = function.__globals__[name]
+            if callable(inner := getattr(value, "py_func", None)):
+                digest.update(repr(getattr(value, "options", "")).encode())
+                add(inner)
+            elif isinstance(value, int | float | complex | str | tuple | np.generic):
+                digest.update(f"{name}={value!r};".encode())
+
+    add(function)
+    return digest.hexdigest()
+
+
+def unpack(home: Path, place: Path) -> None:
+    """Put the compiled loops that came with a zip file of the package where they are looked for, unless they are there."""
+    if not home.parent.is_file():
+        return
+    with zipfile.ZipFile(home.parent) as file:
+        for entry in file.infolist():
+            name = Path(entry.filename)
+            target = place / name.name
+            if name.parts[:2] == (home.name, SHIPPED) and name.suffix in (".nbi", ".nbc") and not target.exists():
+                whole = place / f"{name.name}.{os.getpid()}"
+                whole.write_bytes(file.read(entry))
+                whole.replace(target)  # at once: other workers look at the same time
+
+
+def _add_code(digest: Any, code: CodeType) -> set[str]:
+    """Add all of a code object but its place in a file; gives the names that it looks up."""
+    digest.update(code.co_code)
+    names = set(code.co_names)
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            names |= _add_code(digest, part)
+        else:
+            digest.update(repr(part).encode())
+    digest.update(repr((code.co_names, code.co_varnames)).encode())
+    return names
+
+
+def _is_writable(place: Path) -> bool:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            return True
+    except OSError:
+        return False
