@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from hydrophone.bench.chart import chart
 from hydrophone.bench.harness import Case, Result, measure
 from hydrophone.bench.registry import BENCHES, describe, load
+from hydrophone.bench.table import read_results, table
 from hydrophone.cli.query_file import UsageError
 
 
@@ -30,15 +32,31 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument(
         "--runs", type=_count, metavar="N", help="timed runs of each way, instead of the benchmark's own number"
     )
+    run.add_argument(
+        "--processor",
+        action="store_true",
+        help="processor time of this process, all threads together, instead of the clock's: for a busy machine",
+    )
     drawn = commands.add_parser("chart", help="a picture of what run --json printed")
     drawn.add_argument("results", type=argparse.FileType(), metavar="RESULTS", help="a file with one object per line")
     drawn.add_argument("--to", type=Path, default=Path("bench.png"), metavar="PATH", help="default: %(default)s")
+    written = commands.add_parser("table", help="a table in Markdown of what run catalogue --json printed")
+    written.add_argument("results", type=argparse.FileType(), metavar="RESULTS", help="a file with one object per line")
+    written.add_argument("--to", type=Path, metavar="PATH", help="default: standard output")
     options = parser.parse_args(arguments if arguments is not None else sys.argv[1:])
     if options.command == "run":
         return _run(options)
     if options.command == "chart":
         with options.results as lines:
             print(f"{chart(lines, options.to)} bars in {options.to}")
+        return 0
+    if options.command == "table":
+        with options.results as lines:
+            text = table(read_results(lines))
+        if options.to is None:
+            print(text, end="")
+        else:
+            options.to.write_text(text)
         return 0
     for name in BENCHES:
         print(f"{name:20} {describe(name)}")
@@ -57,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
             ran = True
             if isinstance(case, Case):
                 case = _chosen(case, options)
-            for result in measure(name, case):
+            for result in measure(name, case, time.process_time if options.processor else time.perf_counter):
                 if not re.search(options.case, result.case):
                     continue
                 print(result.as_json() if options.json else _line(result), flush=True)

@@ -31,6 +31,13 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class Unchecked:
+    """A result whose numbers are taken after the clock has stopped, where to sum it up would take as long as to make it."""
+
+    answer: Callable[[], Answer]
+
+
+@dataclass(frozen=True)
 class Case:
     """One thing that is measured: how we do it, and how each peer does it.
 
@@ -41,14 +48,18 @@ class Case:
     peers : the same by the peers' names
     runs : how often each is run; the first run of each is thrown away as a warm-up where `warm` is set
     also : further ways of ours by the names of their cases, in the same turns and against the same peers
+    pick : which of the runs counts: the median, or for short calls on a shared machine the fastest (``min``)
+    settled : whether `settle` comes before every run; not needed where the fastest counts, and it takes longer than short calls
     """
 
     name: str
-    ours: Callable[[], Answer]
-    peers: Mapping[str, Callable[[], Answer | Timed]]
+    ours: Callable[[], Answer | Unchecked]
+    peers: Mapping[str, Callable[[], Answer | Timed | Unchecked]]
     runs: int = 5
     warm: bool = True
-    also: Mapping[str, Callable[[], Answer]] = field(default_factory=dict)
+    also: Mapping[str, Callable[[], Answer | Unchecked]] = field(default_factory=dict)
+    pick: Callable[[Sequence[float]], float] = statistics.median
+    settled: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,12 +140,16 @@ class Taken:
     peak: float
 
 
-def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
-    """Run all ways of a case in turn; a row for each of ours and every peer."""
-    ours, peers = _turns(bench, case) if isinstance(case, Turns) else _runs(bench, case)
+def measure(bench: str, case: Case | Turns, clock: Callable[[], float] = time.perf_counter) -> Iterator[Result]:
+    """Run all ways of a case in turn; a row for each of ours and every peer.
+
+    With ``time.process_time`` as the clock the processor time of all threads counts, which other programs hardly change.
+    """
+    ours, peers = _turns(bench, case) if isinstance(case, Turns) else _runs(bench, case, clock)
+    pick = statistics.median if isinstance(case, Turns) else case.pick
     for name, mine in ours.items():
         for peer, other in peers.items():
-            took, theirs = statistics.median(mine.seconds), statistics.median(other.seconds)
+            took, theirs = pick(mine.seconds), pick(other.seconds)
             yield Result(
                 bench,
                 name,
@@ -150,24 +165,27 @@ def measure(bench: str, case: Case | Turns) -> Iterator[Result]:
             )
 
 
-def _runs(bench: str, case: Case) -> tuple[dict[str, Taken], dict[str, Taken]]:
+def _runs(bench: str, case: Case, clock: Callable[[], float]) -> tuple[dict[str, Taken], dict[str, Taken]]:
     ours, peers = {case.name: case.ours, **case.also}, case.peers
-    ways: list[tuple[str, Callable[[], Answer | Timed]]] = [*ours.items(), *peers.items()]
+    ways: list[tuple[str, Callable[[], Answer | Timed | Unchecked]]] = [*ours.items(), *peers.items()]
     seconds: list[list[float]] = [[] for _ in ways]
     digests, peaks = [""] * len(ways), [0.0] * len(ways)
     turns = case.runs + (1 if case.warm else 0)
     for turn in range(turns):
         for number, (name, way) in enumerate(ways):
             watched = turn == 0
-            settle(max(peaks))
+            if case.settled:
+                settle(max(peaks))
             # Who watches the memory takes time from who is timed.
             with working(f"{bench}: {case.name}: {name}") as ticker, Peak() if watched else nullcontext() as memory:
                 ticker.at(turn * len(ways) + number, turns * len(ways), "runs")
-                start = time.perf_counter()
+                start = clock()
                 answer = way()
-                took = time.perf_counter() - start
+                took = clock() - start
             if isinstance(answer, Timed):
                 took, answer = answer.seconds, answer.answer
+            elif isinstance(answer, Unchecked):
+                answer = answer.answer()
             digests[number] = digest(answer)
             if memory:
                 peaks[number] = memory.megabytes

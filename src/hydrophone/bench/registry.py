@@ -9,6 +9,7 @@ from hydrophone.bench.harness import Case, Turns
 
 BENCHES = {
     "local_engine": "local_engine:cases",
+    "catalogue": "catalogue:cases",
     "grouped_batch": "grouped_batch:cases",
     "grouped_streaming": "grouped_streaming:cases",
     "hot_key": "hot_key:cases",
