@@ -16,6 +16,7 @@ from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.state import HeldBatches
 from hydrophone.model.time import MAX_TIME, add_time
+from hydrophone.ops.filters.convolution import convolve
 from hydrophone.ops.filters.group_delay import polynomial_delay, radians_per_sample, rate_hz
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -98,29 +99,40 @@ class FirAheadKernel(Kernel):
         done = np.clip(before, held.first, held.next) - held.first
         if not done.any():
             return ()
-        values = held.values.reshape(len(held.values), -1)
-        sums = np.zeros_like(values)
-        _look_ahead(values, held.slot, held.first, held.offsets, done, self.taps, sums)
-        y = held.with_values(sums.reshape(held.values.shape)).cut(np.arange(len(held)), held.first, held.first + done)
+        some = np.flatnonzero(done)
+        offsets = np.concatenate([[0], np.cumsum(done[some])])
+        y = Segments(held.slot[some], held.first[some], offsets, self._sums(held, some, offsets), held.base)
         rest = held.cut(np.arange(len(held)), held.first + done, held.next)
         self.waiting.replace(rest, held.slot[done > 0])
         return (y,)
 
+    def _sums(self, held: Segments, some: Ints, offsets: Ints) -> npt.NDArray[Any]:
+        """The sums at the first samples of some segments; tap by tap, so that no cut can change a bit."""
+        width = held.values.shape[1] if held.values.ndim > 1 else 1
+        words = np.ascontiguousarray(held.values).reshape(-1, width).view(np.int64)
+        buffer, at = _lay_out(held.slot, held.first, held.offsets, words, len(self.taps) - 1)
+        out = np.empty((offsets[-1], *held.values.shape[1:]), self.out.dtype)
+        begin, end, ahead = offsets[:-1] * width, offsets[1:] * width, -np.arange(len(self.taps))
+        values = buffer.reshape(-1).view(self.out.dtype)
+        convolve(values, at[some] * width, begin, end, ahead, self.taps, width, out.reshape(-1))
+        return out
+
 
 @compiled
-def _look_ahead(x: Any, slot: Any, first: Any, offsets: Any, done: Any, taps: Any, sums: Any) -> None:
-    """Over the runs of a slot that the taps touch, in the order of the index."""
-    for run in range(len(slot)):
-        for i in range(offsets[run], offsets[run] + done[run]):
-            index = first[run] + i - offsets[run]
-            other = run
-            while other < len(slot) and slot[other] == slot[run] and first[other] < index + len(taps):
-                shift = offsets[other] - first[other]
-                start = max(index, first[other])
-                stop = min(offsets[other + 1] - shift, index + len(taps))
-                for c in range(x.shape[1]):
-                    total = sums[i, c]
-                    for j in range(start, stop):
-                        total += taps[j - index] * x[j + shift, c]
-                    sums[i, c] = total
-                other += 1
+def _lay_out(slot: Any, first: Any, offsets: Any, words: Any, size: int) -> Any:
+    """The segments in one buffer, each with the `size` samples after it: zeros for a hole, and where the samples end."""
+    count = len(slot)
+    at, room = np.empty(count, np.int64), 0
+    for run in range(count):
+        at[run] = room
+        room += offsets[run + 1] - offsets[run]
+        if run + 1 < count and slot[run + 1] == slot[run]:
+            room += min(size, first[run + 1] - first[run] - offsets[run + 1] + offsets[run])
+        else:
+            room += size
+    out = np.empty((room, words.shape[1]), words.dtype)
+    for run in range(count):
+        end = at[run] + offsets[run + 1] - offsets[run]
+        out[at[run] : end] = words[offsets[run] : offsets[run + 1]]
+        out[end : at[run + 1] if run + 1 < count else room] = 0
+    return out, at
