@@ -131,10 +131,10 @@ class Golden:
 
 
 class Recorder(Golden):
-    """Takes answers down instead, in a run of the tests that compute them."""
+    """Takes answers down instead, in a run of the tests that compute them; each at once, so that none is lost when a run ends early."""
 
-    def __init__(self, wanted: dict[str, set[str]]) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: dict[str, set[str]], known: dict[str, dict[str, Digests]]) -> None:
+        self.wanted, self.known = wanted, known
         self.found: dict[str, dict[str, Digests]] = {engine: {} for engine in wanted}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -145,4 +145,5 @@ class Recorder(Golden):
     def check(self, engine: str, case: Case, answer: pa.Table | None) -> str:
         """Take down an answer."""
         self.found[engine][case.name] = digests(case, answer)
+        write(engine, self.known[engine] | self.found[engine])
         return f"{engine}, taken down"

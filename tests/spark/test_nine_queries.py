@@ -42,7 +42,13 @@ def told(table: pa.Table) -> Counter[Any]:
     return Counter(tuple(sorted((k, v) for k, v in r.items() if k != "batch")) for r in rows)
 
 
-@pytest.mark.parametrize("names", [("q1", "q2", "q3"), ("q4", "q5", "q6"), ("q7", "q8", "q9")], ids="+".join)
+NAMES = [
+    ("q3", "q6", "q9"),  # two stages, a computed key, unions, windows that overlap
+    *(pytest.param(names, marks=pytest.mark.soak) for names in (("q1", "q2", "q4"), ("q5", "q7", "q8"))),
+]
+
+
+@pytest.mark.parametrize("names", NAMES, ids="+".join)
 def test_three_engines_agree(spark: SparkSession, tmp_path: Path, names: tuple[str, ...]) -> None:
     for seed, (name, table) in enumerate(ENDED.items()):
         arrive(tmp_path / "in" / name, shuffled(table, seed))
