@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 from hydrophone import plot
 from hydrophone.api import Signal, Stream, UniformSignal, Windowed, read
 from hydrophone.api.foreign import FUNCTIONS, NAMES
+from hydrophone.api.graph import Graph
 from hydrophone.api.relations import union
 from hydrophone.api.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
 from hydrophone.connect import write
+from hydrophone.connect.sink import Sink
 from hydrophone.engine import late
 from hydrophone.errors import (
     DataError,
@@ -43,6 +45,7 @@ __all__ = [
     "DataError",
     "DigitalFilter",
     "Events",
+    "Graph",
     "HydrophoneError",
     "LateEventError",
     "ParameterError",
@@ -52,6 +55,7 @@ __all__ = [
     "SigSeg",
     "Signal",
     "SignalTypeError",
+    "Sink",
     "StateVersionError",
     "StatefulOperator",
     "Stream",

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.engine.local import MARKS_PER_SWEEP, Live
+from hydrophone.engine.local import Live
+from hydrophone.engine.turns import MARKS_PER_SWEEP
 
 
 def counts(table: pa.Table) -> hp.Stream:

@@ -247,7 +247,7 @@ class Query:
         results are, and how long marks took through all operators.
         """
         _check_unmarked(unmarked, "batches")
-        _check_late(late, "batches")
+        check_late(late, "batches")
         rows = whole(rows, "batches: rows")
         if rows < 1:
             raise ParameterError(f"batches: rows must be at least 1, got {rows}")
@@ -309,7 +309,7 @@ class Query:
 
         write.check(to, "start")
         _check_unmarked(unmarked, "start")
-        _check_late(late, "start")
+        check_late(late, "start")
         return streaming.start(
             self.node,
             spark,
@@ -341,7 +341,8 @@ WindowedT = TypeVar("WindowedT", bound=Query)
 """The handles, for families of methods that take or give another one than their own (`Self`): `handles.py` says which class each is."""
 
 
-def _check_late(policy: late.Late | None, what: str) -> None:
+def check_late(policy: late.Late | None, what: str) -> None:
+    """Refuse what is no policy for late rows."""
     if policy is not None and not isinstance(policy, late.Late):
         raise ParameterError(
             f"{what}: late must be a policy, got {policy!r}",

@@ -13,6 +13,7 @@ from hydrophone.api import Stream, UniformSignal
 from hydrophone.arguments import public
 from hydrophone.connect.arrow import ArrowData, frame_table
 from hydrophone.connect.csv import CsvData, Dialect
+from hydrophone.connect.live import PushedData
 from hydrophone.connect.parquet import ParquetData
 from hydrophone.errors import ParameterError
 from hydrophone.model.halves import without_halves
@@ -50,6 +51,7 @@ def from_arrow(
     ----------
     table : pyarrow.Table
         Or a record batch, a reader of them, or what else hands over Arrow's streams.
+        Or a schema: the rows are pushed later, into a `Graph` or a query that is ``live()``.
     key : str or list of str
         The column or columns that tell signals apart.
     time, end : str
@@ -69,8 +71,7 @@ def from_arrow(
     >>> hp.from_arrow(rows, key="sensor", time="ts").signal("value").sample(10, fill=hp.linear()).to_arrow()["value"].to_pylist()
     [1.0, 2.0, 3.0]
     """
-    data = ArrowData(without_halves(_as_table(table)))
-    return read_data(data, key=key, time=time, end=end, sequence=sequence, progress=progress, name=name)
+    return read_data(_arrow_data(table), key=key, time=time, end=end, sequence=sequence, progress=progress, name=name)
 
 
 @public
@@ -399,6 +400,13 @@ def read_data(
         )
     layout = Layout(data.schema, _names(key), time, end, sequence)
     return Stream(build(Source(data=data, layout=layout, progress=progress, label=name)))
+
+
+def _arrow_data(given: Any) -> Data:
+    """The rows, or for a schema the columns of rows that will be pushed."""
+    if isinstance(given, pa.Schema):
+        return PushedData(without_halves(given.empty_table()).schema)
+    return ArrowData(without_halves(_as_table(given)))
 
 
 def _as_table(given: Any, what: str = "from_arrow") -> pa.Table:

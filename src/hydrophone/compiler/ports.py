@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hydrophone.ops.signals.place import Place
@@ -19,16 +19,25 @@ class Lowered:
 
 
 def over_ports(roots: Sequence[Node]) -> Lowered:
-    """Replace sources by ports and put order where it is needed."""
-    done: dict[Node, Node] = {}
+    """Replace sources by ports, numbered as they appear, and put order where it is needed."""
     sources: list[Source] = []
+
+    def numbered(source: Source) -> Node:
+        sources.append(source)
+        return source.port(len(sources) - 1)
+
+    return Lowered(over_leaves(roots, numbered), tuple(sources))
+
+
+def over_leaves(roots: Sequence[Node], leaf: Callable[[Source], Node]) -> tuple[Node, ...]:
+    """Put what `leaf` gives in the place of each source, and order where it is needed."""
+    done: dict[Node, Node] = {}
     for node in topological(roots):
         if isinstance(node, Source):
-            done[node] = node.port(len(sources))
-            sources.append(node)
+            done[node] = leaf(node)
         else:
             done[node] = with_order(node.with_inputs([done[i] for i in node.inputs]))
-    return Lowered(tuple(done[r] for r in roots), tuple(sources))
+    return tuple(done[r] for r in roots)
 
 
 def with_order(node: Node) -> Node:

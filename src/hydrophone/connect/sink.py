@@ -72,12 +72,15 @@ class Answer:
 class Sink:
     """Where results go. A connector overrides what it offers; files of one more format are a `FolderSink`.
 
+    A subscription of a graph in this process needs `process` and, to hear of the end, `done`; both run in the thread that drives the
+    graph. What they raise fails the subscription, and no other.
+
     A stream calls `check`, claims the `folder` (or sees that what is no folder `exists`) and calls `prepare` when it starts. It then
     calls `write` (or `keep`) for every micro-batch, in order. After a crash it may call it again with the number of the last one and
     the same rows: these take the place of what was written.
     """
 
-    noun: ClassVar[str]
+    noun: ClassVar[str] = "sink"
     """What it is called in messages: "folder", "table"."""
     adds: ClassVar[tuple[str, ...]] = ("batch",)
     """Columns that a stream adds to results."""
@@ -93,7 +96,7 @@ class Sink:
     @property
     def place(self) -> str:
         """A path or a name."""
-        raise NotImplementedError
+        return type(self).__name__
 
     @property
     def folder(self) -> str | None:
@@ -106,6 +109,18 @@ class Sink:
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse results that it cannot hold."""
+
+    # --- a subscription in this process -------------------------------------------------------------------------------
+
+    def process(self, table: pa.Table, mark: int) -> None:
+        """Take results of a subscription; later ones belong to no instant before `mark` (nanoseconds)."""
+        raise UnsupportedError(
+            f"subscribe: {self.place} takes no results of a graph",
+            hint="subscribe a function, hp.write.memory(), or a class of your own with process(self, table, mark)",
+        )
+
+    def done(self, error: BaseException | None) -> None:
+        """Hear that nothing more comes; `error` says why, if the subscription failed."""
 
     # --- a whole answer -----------------------------------------------------------------------------------------------
 
@@ -147,6 +162,19 @@ class Sink:
     def keep(self, batch: int, results: pa.Table) -> None:
         """Take a micro-batch in this process, in place of what it had taken of it."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CallbackSink(Sink):
+    """Calls a function with each table of results."""
+
+    noun = "function"
+
+    call: Callable[[pa.Table], object]
+
+    def process(self, table: pa.Table, mark: int) -> None:
+        """Call it."""
+        self.call(table)
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,16 @@ from hydrophone.compiler.compile import Host, compile_plan, lower
 from hydrophone.compiler.result_range import ResultRange
 from hydrophone.engine import emit
 from hydrophone.engine.in_order import enforce_order
-from hydrophone.engine.late import Action, Late, LateRows
+from hydrophone.engine.late import Action, Late
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.resources import Resources
 from hydrophone.engine.shares import Share, one_share, run_share, shares_in_process
 from hydrophone.engine.split_at_marks import split_at_marks
-from hydrophone.engine.watch import UNMARKED_LIMIT, MarkWatch, UnmarkedSources, first_waiting_operator
+from hydrophone.engine.turns import Turns
+from hydrophone.engine.watch import UNMARKED_LIMIT, first_waiting_operator
 from hydrophone.engine.workers import results_in_order
-from hydrophone.model.batch import Progress, Segments
-from hydrophone.model.progress import Tracker, seen_times
+from hydrophone.model.batch import Segments
 from hydrophone.model.sigseg import SigSeg
-from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source, sources
 
@@ -32,10 +31,6 @@ Arrival = Literal["any", "enforce"]
 """Whether rows run as they come, or are sorted and merged first (see `hydrophone.engine.in_order`)."""
 
 
-MARKS_PER_SWEEP = 16
-"""Unneeded keys are released at least once per this many marks."""
-SWEEP_ALWAYS_BELOW = 1024
-"""With fewer keys, unneeded ones are released after every mark."""
 TURNS_REMEMBERED = 100
 """Turns that `Batches.progress` keeps, as many as Spark."""
 
@@ -138,13 +133,13 @@ class Batches(Iterator[pa.Table]):
         live.close()
 
 
-class Live:
+class Live(Turns):
     """A query that takes rows as they come; progress follows the promises of its sources.
 
     Attributes
     ----------
     sources : where rows come from, by the number of their port
-    pipeline : what runs the query
+    root : what is computed
     """
 
     def __init__(self, root: Node, late: Late, order: Arrival = "any", unmarked: int | None = UNMARKED_LIMIT) -> None:
@@ -152,87 +147,17 @@ class Live:
         self.sources = plan.sources
         plan = enforce_order(plan) if order == "enforce" else plan
         self.root = plan.roots[0]
-        self.pipeline = Pipeline(plan.roots)
-        self._trackers = [Tracker(s.progress) if s.progress else None for s in self.sources]
-        self._kept = [LateRows(late, s.layout.time, s.layout.end, s.title) for s in self.sources]
-        self._ended: set[int] = set()
-        self._counted: dict[int, int] = {}
-        self._unswept = self._needed = 0  # rows since the last sweep, and keys that it kept
-        named = [(s.title, first_waiting_operator(root, s)) for s in self.sources]
-        self._watch = MarkWatch(named, zoned=root.type.clock == "zoned")
-        self._unmarked = UnmarkedSources(named, unmarked)
-
-    def rows(self, port: int, table: pa.Table) -> None:
-        """Take rows of a source."""
-        tracker = self._trackers[port]
-        count = len(table)
-        self._unswept += count
-        if tracker is not None:
-            # Late rows still advance the mark.
-            layout = self.sources[port].layout
-            seen = seen_times(table, layout.time, tracker.policy, layout.key)
-            ends = tracker.ends
-            last = {} if ends is None else seen_times(table, layout.end or "", ends.policy)
-            limit = tracker.limit(seen)
-            table = self.pipeline.split_late(port, table, tracker.mark, self._kept[port], tracker.ended, limit)
-            tracker.see(seen, limit)
-            if ends is not None:
-                ends.see(last, ends.limit(last))
-        if tracker is None or self.pipeline.slowest_mark(port, tracker.mark) == MIN_TIME:
-            self._unmarked.see(port, count)
-        self.pipeline.rows(port, table)
-
-    def end(self, port: int) -> None:
-        """A source has no more rows."""
-        self._ended.add(port)
-
-    def advance(self) -> None:
-        """Pass the progress of the sources through all operators, and release unneeded keys."""
-        marks = [self._progress(port) for port in range(len(self.sources))]
-        self.pipeline.advance(marks)
-        self._sweep()
-        # A source without a promise is reported by `UnmarkedSources`.
-        slowest = {i: self.pipeline.slowest_mark(i, p.mark) for i, p in enumerate(marks)}
-        self._watch.see({i: MAX_TIME if self._trackers[i] is None else mark for i, mark in slowest.items()})
-
-    def _sweep(self) -> None:
-        """Release unneeded keys. As this looks at every key, it waits for as many rows as the last sweep kept keys, or for some marks."""
-        self._unswept += max(SWEEP_ALWAYS_BELOW, -(-self._needed // MARKS_PER_SWEEP))
-        if self._unswept >= self._needed or len(self._ended) == len(self.sources):
-            self.pipeline.sweep()
-            self._unswept, self._needed = 0, sum(table.live for table in self.pipeline.scopes.values())
+        super().__init__(Pipeline(plan.roots), late, unmarked, zoned=root.type.clock == "zoned")
+        for source in self.sources:
+            self.waits(self.follow(source).number, first_waiting_operator(root, source))
 
     def metrics(self) -> dict[str, Any]:
-        """State sizes, late rows since the last call, and the marks of sources and results."""
-        late = {port: kept.count - self._counted.get(port, 0) for port, kept in enumerate(self._kept)}
-        self._counted = {port: kept.count for port, kept in enumerate(self._kept)}
-        pipeline = self.pipeline
-        return {
-            "keys": sum(table.live for table in pipeline.scopes.values()),
-            "state_bytes": pipeline.state_bytes,
-            "shed": sum(pipeline.shed.values()),
-            "waiting": pipeline.waiting,
-            "late": {port: rows for port, rows in late.items() if rows},
-            "marks": {
-                port: pipeline.slowest_mark(port, self._progress(port).mark) for port in range(len(self.sources))
-            },
-            "passed": pipeline.progress(self.root).mark,
-        }
+        """As in `Turns`, with the mark of the results."""
+        return super().metrics() | {"passed": self.pipeline.progress(self.root).mark}
 
     def pieces(self, shape: emit.Shape = "rows") -> Iterator[pa.Table]:
         """The results since the last call."""
         return _table_slices(self.pipeline, self.root, shape)
-
-    def close(self) -> None:
-        """Say how many rows were late."""
-        for source, kept in zip(self.sources, self._kept, strict=True):
-            kept.close(source.title)
-
-    def _progress(self, port: int) -> Progress:
-        if port in self._ended:
-            return Progress.end()
-        tracker = self._trackers[port]
-        return Progress(tracker.mark, ends=tracker.ended) if tracker else Progress(MIN_TIME)
 
 
 def _columns_to_read(source: Source, wholes: Sequence[Source], late: Late) -> list[str]:

@@ -40,9 +40,11 @@ class Pipeline:
     ports : where rows come in, by number
     scopes : the key tables, by digest of their columns and types
     failed : the errors of roots that have failed, where there are several roots
+    isolated : whether an error fails the roots that it concerns also where there is one root; else a single root raises it
     """
 
-    def __init__(self, roots: Sequence[Node]) -> None:
+    def __init__(self, roots: Sequence[Node], isolated: bool = False) -> None:
+        self.isolated = isolated
         self.roots: tuple[Node, ...] = ()
         self.stations: dict[Node, Station] = {}
         self.ports: dict[int, Node] = {}
@@ -127,16 +129,27 @@ class Pipeline:
         """Take rows at a port."""
         if len(table) and port in self.ports:
             station = self.stations[self.ports[port]]
-            node = station.node
-            assert isinstance(node, Port)
             if station.live:
                 try:
-                    batch = ingest(rows_with_time(table, node), node.layout, station.out_keys)
+                    batch = self.batch(port, table)
                 except Exception as error:
                     if not self._isolated(station, error):
                         raise
                 else:
                     self._deliver(station, (batch,))
+
+    def batch(self, port: int, table: pa.Table) -> Batch:
+        """Rows at a port as a batch for `step`; bad ones are an error, and no root fails."""
+        station = self.stations[self.ports[port]]
+        node = station.node
+        assert isinstance(node, Port)
+        try:
+            return ingest(rows_with_time(table, node), node.layout, station.out_keys)
+        except Exception as error:
+            found = _located(station, error)
+            if found is error:
+                raise
+            raise found from error
 
     def late_threshold(self, port: int, table: pa.Table, mark: int) -> int | Ints:
         """The mark before which rows at a port are late: that of the source, or with progress per key one for each row.
@@ -199,7 +212,11 @@ class Pipeline:
 
     def step(self, port: int, batch: Batch) -> None:
         """Take a batch at a port."""
-        self._deliver(self.stations[self.ports[port]], (batch,))
+        self.send(self.ports[port], batch)
+
+    def send(self, node: Node, batch: Batch) -> None:
+        """Hand a batch to all that read a node, as if it had made the batch."""
+        self._deliver(self.stations[node], (batch,))
 
     def advance(self, progress: Sequence[Progress]) -> None:
         """Take the progress of every port (by number), and pass it through all operators."""
@@ -258,9 +275,8 @@ class Pipeline:
 
     def _isolated(self, station: Station, error: Exception) -> bool:
         """Fail the roots that need a station which raised, and no others. With a single root, return False: the caller raises."""
-        found = _without_memory(station, error) if isinstance(error, MemoryError) else error
-        station.locate(found)
-        if len(self.roots) == 1:
+        found = _located(station, error)
+        if len(self.roots) == 1 and not self.isolated:
             if found is not error:
                 raise found from error
             return False
@@ -345,6 +361,13 @@ class Pipeline:
         self._written.see(blocks)
         for path in strange:
             self._written.drop(checkpoint.block_owner(path))
+
+
+def _located(station: Station, error: Exception) -> Exception:
+    """An error of a station with the operator and the user's line."""
+    found = _without_memory(station, error) if isinstance(error, MemoryError) else error
+    station.locate(found)
+    return found
 
 
 def _without_memory(station: Station, error: MemoryError) -> DataError:

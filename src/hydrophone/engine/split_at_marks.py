@@ -28,20 +28,31 @@ def split_at_marks(tables: Iterable[pa.Table], source: Source) -> Iterator[pa.Ta
     >>> [mine["t"].to_pylist() for mine in split_at_marks([table.slice(0, 4), table.slice(4)], stream.node)]
     [[1], [4], [12], [9], [13, 25], [27]]
     """
-    policy = source.progress
-    if policy is None or not policy.every:
-        yield from tables
-        return
-    promises = [(policy, source.layout.time, dict[str | None, int]())]
-    if policy.of_ends is not None and source.layout.end is not None:
-        promises.append((policy.of_ends, source.layout.end, {}))
+    cuts = MarkCuts(source)
     for table in tables:
-        moves = np.unique(
-            np.concatenate([_rows_that_advance(table, time, promise, reached) for promise, time, reached in promises])
-        )
-        edges = [0, *(moves + 1).tolist(), len(table)]
+        yield from cuts.split(table)
+
+
+class MarkCuts:
+    """Where the rows of one source are cut; see `split_at_marks`."""
+
+    def __init__(self, source: Source) -> None:
+        policy = source.progress
+        self._promises: list[tuple[Policy, str, dict[str | None, int]]] = []
+        if policy is not None and policy.every:
+            self._promises.append((policy, source.layout.time, {}))
+            if policy.of_ends is not None and source.layout.end is not None:
+                self._promises.append((policy.of_ends, source.layout.end, {}))
+
+    def split(self, table: pa.Table) -> Iterator[pa.Table]:
+        """The pieces of the next table."""
+        if not self._promises or not len(table):
+            yield table
+            return
+        moves = [_rows_that_advance(table, time, promise, reached) for promise, time, reached in self._promises]
+        edges = [0, *(np.unique(np.concatenate(moves)) + 1).tolist(), len(table)]
         for low, high in pairwise(edges):
-            if low < high or not len(table):
+            if low < high:
                 yield table.slice(low, high - low)
 
 

@@ -1,0 +1,228 @@
+"""The living graph: queries come and go between the turns of one pipeline, and share what is equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import pyarrow as pa
+
+from hydrophone.compiler.compile import compile_plan
+from hydrophone.compiler.ports import over_leaves
+from hydrophone.engine import emit
+from hydrophone.engine.changes import Changes
+from hydrophone.engine.late import Late
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.since import Since, settled_start, unbounded
+from hydrophone.engine.split_at_marks import MarkCuts
+from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
+from hydrophone.engine.turns import Feed, Turns, latest_end
+from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, first_waiting_operator
+from hydrophone.errors import ParameterError
+from hydrophone.model.batch import Batch
+from hydrophone.model.time import MIN_TIME, format_instant
+from hydrophone.plan.node import Node, topological
+from hydrophone.plan.source import Port, Source, sources
+
+Start = Literal["settled", "fresh", "history"] | int
+"""How a subscription begins, or the instant at which it does."""
+
+
+class RunningGraph:
+    """Queries over common sources in one pipeline.
+
+    Every source has one port for as long as the graph lives, whoever reads it: its promise, its late rows and the largest end seen
+    belong to it and not to a query. All columns of a source come in, so that equal operators of different queries are equal
+    stations (``docs/decisions/0012-one-port-per-source.md``).
+
+    Attributes
+    ----------
+    turns : the pipeline and the sources
+    changes : what keeps turns and changes apart
+    subscriptions : those that are not done
+    warm : roots that run on without a subscription
+    delivering : whether a turn is about to give results to sinks: operators rest, and queries may come
+    """
+
+    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT) -> None:
+        self.turns = Turns(Pipeline((), isolated=True), late, unmarked)
+        self.changes = Changes()
+        self.subscriptions: list[Subscription] = []
+        self.warm: dict[Node, None] = {}
+        self._feeds: dict[Node, Feed] = {}
+        self._cuts: list[MarkCuts] = []
+        self._complete: set[Node] = set()
+        self._made: dict[Node, int] = {}
+        self.delivering = False
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What runs the queries."""
+        return self.turns.pipeline
+
+    # --- sources --------------------------------------------------------------------------------------------------------
+
+    def feed(self, source: Source) -> Feed:
+        """The feed of a source, made when the graph first hears of it."""
+        known = self._feeds.get(source.port(0))
+        if known is not None:
+            known.source.check_same(source)
+            return known
+        feed = self.turns.follow(source)
+        self._feeds[source.port(0)] = feed
+        self._cuts.append(MarkCuts(source))
+        self.pipeline.add([source.port(feed.number)])
+        return feed
+
+    def _feed_of(self, port: Node) -> Feed:
+        assert isinstance(port, Port)
+        return self.turns.feeds[port.number]
+
+    def _over_ports(self, root: Node, leaf: Callable[[Feed], Node]) -> Node:
+        """The plan that the pipeline runs. Columns are not pruned: see the decision."""
+        compiled = compile_plan(root)
+        return over_leaves([compiled], lambda source: leaf(self._feeds[source.port(0)]))[0]
+
+    # --- subscriptions --------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, root: Node, sink: Receiver, start: Start = "settled", warm: bool = False, shape: emit.Shape = "rows"
+    ) -> Subscription:
+        """Begin a subscription, between two turns."""
+        feeds = [self.feed(source) for source in sources(root)]
+        lowered, begin = self._begin(root, start)
+        new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
+        self._run([*self._roots(), lowered])
+        self.subscriptions.append(new)
+        for feed in feeds:
+            waits = first_waiting_operator(root, feed.source)
+            if waits != NOTHING:
+                self.turns.waits(feed.number, waits)
+        return new
+
+    def _begin(self, root: Node, start: Start) -> tuple[Node, int]:
+        """The plan to run, and the first instant of the interval."""
+        if start == "fresh":
+            return self._over_ports(root, _from_now_on), MIN_TIME
+        lowered = self._over_ports(root, _port)
+        settled = settled_start(lowered, lambda port: self._feed_of(port).latest_end, self._made)
+        if start == "settled":
+            return lowered, settled
+        assert isinstance(start, int)
+        if start < settled:
+            raise ParameterError(
+                f"subscribe: results are exact from {format_instant(settled)} on, and start is {format_instant(start)}",
+                hint='rows before it have come already: take a later instant, or start="settled"',
+            )
+        return lowered, start
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Let a subscription change itself between two turns."""
+
+        def changed() -> None:
+            change()
+            self.settle()
+
+        self.changes.request(changed)
+
+    def _roots(self) -> list[Node]:
+        """What must run: all ports, the subscriptions and what is warm."""
+        ports = [_port(feed) for feed in self.turns.feeds]
+        return [*ports, *(s.root for s in self.subscriptions if not s.done), *self.warm]
+
+    def _run(self, roots: Iterable[Node]) -> None:
+        """Run these roots and no others.
+
+        An operator without a bound on its reach that has missed no row is a root too: what it makes says when a query that joins it
+        later begins (see `settled_start`).
+        """
+        nodes, pipeline = topological(list(roots)), self.pipeline
+        untouched: dict[Node, bool] = {}
+        for node in nodes:
+            untouched[node] = (
+                all(untouched[i] for i in node.inputs)
+                if node.inputs and not isinstance(node, Since)
+                else isinstance(node, Port) and self._feed_of(node).latest_end == MIN_TIME
+            )
+            if untouched[node] and node not in pipeline.stations:
+                self._complete.add(node)
+        endless = [n for n in nodes if n in self._complete and n.inputs and unbounded(n)]
+        wanted = dict.fromkeys([*roots, *endless])
+        new = [r for r in wanted if r not in pipeline.roots]
+        if new:
+            pipeline.add(new)
+        gone = [r for r in pipeline.roots if r not in wanted]
+        if gone:
+            pipeline.drop(gone)
+        self._complete &= pipeline.stations.keys()
+        self._made = {n: self._made.get(n, MIN_TIME) for n in endless}
+
+    # --- turns ----------------------------------------------------------------------------------------------------------
+
+    def push(self, feed: Feed, table: pa.Table) -> None:
+        """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
+        for piece in self._cuts[feed.number].split(table):
+            self.turns.rows(feed.number, piece)
+            self.turn()
+
+    def turn(self) -> None:
+        """Let progress pass and deliver results."""
+        self.turns.advance()
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Give what has reached the roots to the subscriptions, and end those that are over."""
+        pipeline = self.pipeline
+        readers: dict[Node, list[Subscription]] = {}
+        for subscription in self.subscriptions:
+            readers.setdefault(subscription.root, []).append(subscription)
+        self.delivering = True
+        try:
+            for root in pipeline.roots:
+                batches = pipeline.drain(root)
+                if root in self._made and batches:
+                    self._made[root] = max(self._made[root], *(latest_end(b) for b in batches))
+                if root in readers:
+                    self._deliver(root, batches, readers[root])
+        finally:
+            self.delivering = False
+        self.settle()
+
+    def _deliver(self, root: Node, batches: list[Batch], readers: list[Subscription]) -> None:
+        mark = self.pipeline.progress(root).mark
+        made = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
+        whole: dict[str, list[pa.Table]] = {}
+        for reader in readers:
+            spans = reader.spans()
+            mine = [part for batch in batches for part in gated(batch, spans)]
+            same = len(mine) == len(batches) and all(a is b for a, b in zip(mine, batches, strict=True))
+            if not same or reader.shape not in whole:
+                tables = list(emit.result_tables(mine, root.type, self.pipeline.keys(root), reader.shape))
+                if same:
+                    whole[reader.shape] = tables
+            else:
+                tables = whole[reader.shape]
+            reader.see(made, mark)
+            reader.give(tables, mark)
+
+    def settle(self) -> None:
+        """End the subscriptions that have failed or are over, and drop what nobody uses any more."""
+        failed = dict(self.pipeline.failed)
+        for subscription in self.subscriptions:
+            if subscription.root in failed or subscription.over:
+                subscription.finish(failed.get(subscription.root))
+        done = [s for s in self.subscriptions if s.done]
+        if done or failed:
+            warm = {**self.warm, **{s.root: None for s in done if s.warm}}
+            self.warm = {root: None for root in warm if root not in failed}
+            self.subscriptions = [s for s in self.subscriptions if not s.done]
+            self._run(self._roots())
+
+
+def _port(feed: Feed) -> Node:
+    return feed.source.port(feed.number)
+
+
+def _from_now_on(feed: Feed) -> Node:
+    port = _port(feed)
+    return port if feed.latest_end == MIN_TIME else Since(inputs=(port,), start=feed.latest_end)

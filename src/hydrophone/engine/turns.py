@@ -1,0 +1,165 @@
+"""Turns: rows of sources go into a pipeline, and marks follow the promises of the sources. `Live` and the graph are built on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from hydrophone.engine.late import Late, LateRows
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, MarkWatch, UnmarkedSources
+from hydrophone.model.batch import Batch, Events, Progress, Segments
+from hydrophone.model.progress import Tracker, seen_times
+from hydrophone.model.time import MAX_TIME, MIN_TIME
+from hydrophone.plan.source import Source
+
+MARKS_PER_SWEEP = 16
+"""Unneeded keys are released at least once per this many marks."""
+SWEEP_ALWAYS_BELOW = 1024
+"""With fewer keys, unneeded ones are released after every mark."""
+
+
+class Feed:
+    """A source of a running pipeline: its promise, its late rows, and how far it has come.
+
+    Attributes
+    ----------
+    source : where rows come from
+    number : of its port
+    tracker : its marks; None where it promises nothing
+    late : what happens to its late rows
+    ended : whether it has no more rows
+    rows : how many rows it has given, late ones too
+    latest_end : the largest end of all rows that were not late; ``MIN_TIME`` before the first one
+    """
+
+    def __init__(self, source: Source, number: int, late: Late) -> None:
+        self.source, self.number = source, number
+        self.tracker = Tracker(source.progress) if source.progress else None
+        self.late = LateRows(late, source.layout.time, source.layout.end, source.title)
+        self.ended = False
+        self.rows = 0
+        self.latest_end = MIN_TIME
+
+    def admit(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
+        """The rows that are not late, as a batch; the marks of the source advance. Bad rows are an error, and move no mark."""
+        tracker = self.tracker
+        if tracker is None:
+            return self._batch(pipeline, table)
+        # Late rows still advance the mark.
+        layout = self.source.layout
+        seen = seen_times(table, layout.time, tracker.policy, layout.key)
+        ends = tracker.ends
+        last = {} if ends is None else seen_times(table, layout.end or "", ends.policy)
+        limit = tracker.limit(seen)
+        table = pipeline.split_late(self.number, table, tracker.mark, self.late, tracker.ended, limit)
+        batch = self._batch(pipeline, table)
+        tracker.see(seen, limit)
+        if ends is not None:
+            ends.see(last, ends.limit(last))
+        return batch
+
+    def _batch(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
+        batch = pipeline.batch(self.number, table) if len(table) else None
+        if batch is not None and len(batch):
+            self.latest_end = max(self.latest_end, latest_end(batch))
+        return batch
+
+    @property
+    def progress(self) -> Progress:
+        """What the source promises now."""
+        if self.ended:
+            return Progress.end()
+        return Progress(self.tracker.mark, ends=self.tracker.ended) if self.tracker else Progress(MIN_TIME)
+
+
+def latest_end(batch: Batch) -> int:
+    """The largest end of the rows of a batch: a sample ends where the next one would begin."""
+    if isinstance(batch, Events):
+        return int(batch.start.max()) + 1 if batch.end is None else int(batch.end.max())
+    if isinstance(batch, Segments):
+        return int(batch.base.times(batch.slot, batch.next).max())
+    return int(batch.time.max()) + 1
+
+
+class Turns:
+    """A pipeline whose rows come from sources.
+
+    A turn is rows of some sources, one `advance`, and what the host does with the results.
+
+    Attributes
+    ----------
+    pipeline : what runs the queries
+    feeds : the sources, by the number of their port
+    """
+
+    def __init__(self, pipeline: Pipeline, late: Late, unmarked: int | None = UNMARKED_LIMIT, zoned: bool = False):
+        self.pipeline, self._late = pipeline, late
+        self.feeds: list[Feed] = []
+        self._named: list[tuple[str, str]] = []
+        self._counted: dict[int, int] = {}
+        self._unswept = self._needed = 0  # rows since the last sweep, and keys that it kept
+        self._watch = MarkWatch(self._named, zoned=zoned)
+        self._unmarked = UnmarkedSources(self._named, unmarked)
+
+    def follow(self, source: Source) -> Feed:
+        """Take one more source."""
+        feed = Feed(source, len(self.feeds), self._late)
+        self.feeds.append(feed)
+        self._named.append((source.title, NOTHING))
+        return feed
+
+    def waits(self, port: int, operator: str) -> None:
+        """Name the operator that waits for the progress of a source, for messages."""
+        self._named[port] = (self._named[port][0], operator)
+
+    def rows(self, port: int, table: pa.Table) -> None:
+        """Take rows of a source."""
+        feed, count = self.feeds[port], len(table)
+        self._unswept += count
+        batch = feed.admit(self.pipeline, table)
+        feed.rows += count
+        if feed.tracker is None or self.pipeline.slowest_mark(port, feed.tracker.mark) == MIN_TIME:
+            self._unmarked.see(port, count)
+        if batch is not None:
+            self.pipeline.step(port, batch)
+
+    def end(self, port: int) -> None:
+        """A source has no more rows."""
+        self.feeds[port].ended = True
+
+    def advance(self) -> None:
+        """Pass the progress of the sources through all operators, and release unneeded keys."""
+        marks = [feed.progress for feed in self.feeds]
+        self.pipeline.advance(marks)
+        self._sweep()
+        # A source without a promise is reported by `UnmarkedSources`.
+        slowest = {i: self.pipeline.slowest_mark(i, p.mark) for i, p in enumerate(marks)}
+        self._watch.see({i: MAX_TIME if self.feeds[i].tracker is None else mark for i, mark in slowest.items()})
+
+    def _sweep(self) -> None:
+        """Release unneeded keys. As this looks at every key, it waits for as many rows as the last sweep kept keys, or for some marks."""
+        self._unswept += max(SWEEP_ALWAYS_BELOW, -(-self._needed // MARKS_PER_SWEEP))
+        if self._unswept >= self._needed or all(feed.ended for feed in self.feeds):
+            self.pipeline.sweep()
+            self._unswept, self._needed = 0, sum(table.live for table in self.pipeline.scopes.values())
+
+    def metrics(self) -> dict[str, Any]:
+        """State sizes, late rows since the last call, and the marks of sources."""
+        late = {port: feed.late.count - self._counted.get(port, 0) for port, feed in enumerate(self.feeds)}
+        self._counted = {port: feed.late.count for port, feed in enumerate(self.feeds)}
+        pipeline = self.pipeline
+        return {
+            "keys": sum(table.live for table in pipeline.scopes.values()),
+            "state_bytes": pipeline.state_bytes,
+            "shed": sum(pipeline.shed.values()),
+            "waiting": pipeline.waiting,
+            "late": {port: rows for port, rows in late.items() if rows},
+            "marks": {feed.number: pipeline.slowest_mark(feed.number, feed.progress.mark) for feed in self.feeds},
+        }
+
+    def close(self) -> None:
+        """Say how many rows were late."""
+        for feed in self.feeds:
+            feed.late.close(feed.source.title)

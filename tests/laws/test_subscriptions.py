@@ -1,0 +1,301 @@
+"""A subscription gives exactly what the query would give alone, in its interval of event time, whatever runs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.cases import ALL_CASES, Case, Row, Source, assert_same, rows
+from tests.choice import for_a_law
+from tests.laws.harness import EXAMPLES, Manner, key_numbers
+
+import hydrophone as hp
+from hydrophone.api import Query, handle
+from hydrophone.compiler.compile import lower
+from hydrophone.engine import emit
+from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.since import unbounded
+from hydrophone.engine.subscription import Subscription
+from hydrophone.errors import DataError, PlanError
+from hydrophone.model.batch import Batch, Progress
+from hydrophone.model.kernel import Kernel, Stateless
+from hydrophone.model.time import MAX_TIME, MIN_TIME
+from hydrophone.plan.node import Node
+from hydrophone.plan.types import DataType
+
+LAW = settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.reuse, Phase.generate], deadline=None)
+
+
+# --- sources that come in disorder, and promise no more than they keep --------------------------------------------------------
+
+
+def lateness(starts: np.ndarray) -> int:
+    """How far a row comes behind the latest one before it."""
+    latest = np.maximum.accumulate(starts) if len(starts) else starts
+    return int((latest - starts).max(initial=0))
+
+
+def arriving(source: Source, manner: Manner, seed: int) -> Source:
+    """The rows in an order of arrival, with a promise that holds: for all keys, for each key, or none at all."""
+    (feed,) = replace(manner, seed=seed).feeds([source])
+    table = source.table.take(pa.array(feed.order))
+    delay = lateness(feed.starts)
+    if manner.apart is not None:
+        own = max((lateness(feed.starts[feed.keys == k]) for k in np.unique(feed.keys)), default=0)
+        promise = hp.delayed(delay, per_key=own, ahead=None)
+    else:
+        promise = hp.delayed(delay, ahead=None) if manner.eager else None
+    return replace(source, table=table, progress=promise)
+
+
+def alone(node: Node, given_rows: Sequence[pa.Table]) -> tuple[list[Batch], Any]:
+    """The run of a query by itself, over rows by source in the order of the plan."""
+    plan = lower([node])
+    pipeline = Pipeline(plan.roots)
+    for port, table in enumerate(given_rows):
+        pipeline.rows(port, table)
+    pipeline.advance([Progress(MAX_TIME)] * len(given_rows))
+    return pipeline.drain(), lambda b: rows(emit.result_table(b, plan.roots[0].type, pipeline.keys(plan.roots[0])))
+
+
+def owned(found: tuple[list[Batch], Any], spans: Iterable[tuple[int, int]]) -> list[Row]:
+    batches, shown = found
+    cut = [emit.owned_rows(b, low, high) for b in batches for low, high in spans]
+    return [r for b in cut if len(b) for r in shown(b)]
+
+
+# --- neighbours that fail ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Broken(Node):
+    """An operator that fails at its second batch."""
+
+    stable_name = "broken"
+
+    gives = None
+    rowwise = True
+
+    def output_type(self, x: DataType) -> DataType:
+        return x
+
+    def kernel(self, x: DataType) -> Kernel:
+        return BrokenKernel()
+
+
+class BrokenKernel(Stateless):
+    left = 1
+
+    def map(self, batch: Batch) -> Batch:
+        self.left -= 1
+        if self.left < 0:
+            raise DataError("broken")
+        return batch
+
+
+class BrokenSink(hp.Sink):
+    def __init__(self) -> None:
+        self.ended: list[BaseException | None] = []
+
+    def process(self, table: pa.Table, mark: int) -> None:
+        raise ZeroDivisionError("the sink")
+
+    def done(self, error: BaseException | None) -> None:
+        self.ended.append(error)
+
+
+# --- the law ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watched:
+    """A subscription, what it gave, and what the test knows of it."""
+
+    node: Node
+    subscription: Subscription
+    found: list[pa.Table]
+    since: list[int] | None
+    """For a fresh one the first start that counts, by source."""
+    pauses: list[list[int]] = field(default_factory=list)
+    stopped: bool = False
+
+    def spans(self) -> list[tuple[int, int]]:
+        start, end = self.subscription.interval
+        at = MIN_TIME if start is None else start
+        spans = []
+        for low, high in self.pauses:
+            spans.append((at, low))
+            at = high
+        spans.append((at, MAX_TIME))
+        stop = MAX_TIME if end is None else end
+        return [(low, min(high, stop)) for low, high in spans if low < min(high, stop)]
+
+
+class World:
+    """A graph with random subscriptions over the sources of a case."""
+
+    def __init__(self, case: Case, manner: Manner) -> None:
+        self.case, self.rng = case, np.random.default_rng(manner.seed)
+        self.sources = {n: arriving(s, manner, manner.seed + i) for i, (n, s) in enumerate(case.inputs.items())}
+        self.streams = {n: s.stream() for n, s in self.sources.items()}
+        self.query = case.build(self.streams)
+        self.manner, self.graph = manner, hp.Graph(late=hp.late.error())
+        self.taken = dict.fromkeys(self.sources, 0)
+        self.watched: list[Watched] = []
+        self.refused = 0
+        self.broken: list[tuple[Subscription, BrokenSink | None]] = []
+
+    # --- what happens -------------------------------------------------------------------------------------------------------
+
+    def push(self) -> None:
+        left = [n for n, s in self.sources.items() if self.taken[n] < len(s.table)]
+        name = str(self.rng.choice(left))
+        count = int(self.rng.integers(1, self.manner.chunk + 1))
+        self.graph.push(self.streams[name], self.sources[name].table.slice(self.taken[name], count))
+        self.taken[name] += count
+
+    def largest_ends(self, node: Node) -> list[int]:
+        """The law's h of every source of a plan, from the rows that were pushed."""
+        ends = []
+        for name in self.names(node):
+            stops = self.sources[name].stops()[: self.taken[name]]
+            ends.append(int(stops.max()) if len(stops) else MIN_TIME)
+        return ends
+
+    def names(self, node: Node) -> list[str]:
+        by_data = {id(q.node.data): n for n, q in self.streams.items()}  # type: ignore[attr-defined]
+        return [by_data[id(s.data)] for s in lower([node]).sources]
+
+    def subscribe(self) -> None:
+        inner = [n for n in self.query.node.topological() if shown(n)]
+        node = self.query.node if self.rng.random() < 0.7 else inner[int(self.rng.integers(len(inner)))]
+        start = "fresh" if self.rng.random() < 0.25 else "settled"
+        ends, found = self.largest_ends(node), list[pa.Table]()
+        close = "warm" if self.rng.random() < 0.2 else "auto"
+        try:
+            new = self.graph.subscribe(handle(node), found.append, start=start, close=close)
+        except PlanError as error:
+            assert start == "settled" and any(unbounded(n) for n in node.topological() if n.inputs), str(error)
+            assert any(e > MIN_TIME for e in ends)
+            self.refused += 1
+            return
+        self.watched.append(Watched(node, new, found, ends if start == "fresh" else None))
+
+    def fail(self) -> None:
+        """A neighbour that shares all of the query, and fails: in an operator, or in its sink."""
+        sink = BrokenSink() if self.rng.random() < 0.5 else None
+        query = self.query if sink else handle(Broken(inputs=(self.query.node,)))
+        try:
+            self.broken.append((self.graph.subscribe(query, sink or (lambda _: None)), sink))
+        except PlanError:
+            self.refused += 1
+
+    def change(self) -> None:
+        """Pause, resume or end one of them."""
+        live = [w for w in self.watched if not w.subscription.done and not w.stopped]
+        if not live:
+            return
+        one = live[int(self.rng.integers(len(live)))]
+        if self.rng.random() < 0.25:
+            one.stopped = True
+            one.subscription.unsubscribe()
+        elif one.subscription.paused:
+            one.subscription.resume()
+            one.pauses[-1][1] = one.subscription.frontier
+        else:
+            one.pauses.append([one.subscription.frontier, MAX_TIME])
+            one.subscription.pause()
+
+    def go(self) -> None:
+        if self.rng.random() < 0.5:
+            self.subscribe()
+        while any(self.taken[n] < len(s.table) for n, s in self.sources.items()):
+            self.push()
+            for chance, event in ((0.3, self.subscribe), (0.15, self.fail), (0.3, self.change)):
+                if self.rng.random() < chance and len(self.watched) < 8:
+                    event()
+        for stream in self.streams.values():
+            self.graph.end(stream)
+
+    # --- what must hold -----------------------------------------------------------------------------------------------------
+
+    def check(self) -> int:
+        compared, answers = 0, dict[Node, Any]()
+        for one in self.watched:
+            assert one.subscription.done and one.subscription.error is None
+            tables = [self.sources[n].table for n in self.names(one.node)]
+            if one.since is not None:
+                parts = zip(self.names(one.node), one.since, strict=True)
+                tables = [from_instant(self.sources[n], since) for n, since in parts]
+                answer = alone(one.node, tables)
+            else:
+                answer = answers.setdefault(one.node, alone(one.node, tables))
+            wanted = owned(answer, one.spans())
+            found = [r for t in one.found for r in rows(t)]
+            assert_same(found, wanted, max(self.case.tolerance, 1e-9))
+            compared += bool(wanted)
+        for subscription, sink in self.broken:
+            assert subscription.done
+            if sink is not None and subscription.rows:
+                assert isinstance(subscription.error, ZeroDivisionError) and sink.ended == [subscription.error]
+        assert not self.graph._graph.subscriptions
+        return compared
+
+
+def shown(node: Node) -> bool:
+    """Whether results of a node can be told apart as rows."""
+    try:
+        handle(node)
+        emit.result_schema(node.type)
+    except (KeyError, AssertionError):
+        return False
+    return True
+
+
+def from_instant(source: Source, since: int) -> pa.Table:
+    """The rows that start at or after an instant; of segments the samples."""
+    if not source.samples:
+        return source.table.filter(pa.array(source.starts() >= since))
+    return cut_segments(source, since)
+
+
+def cut_segments(source: Source, since: int) -> pa.Table:
+    table, kept = source.table, []
+    per_row = source.period in table.column_names
+    for i, row in enumerate(table.to_pylist()):
+        start = int(source.starts()[i])
+        period = row[source.period] if per_row else float(hp.Timebase.every(source.period).period)
+        values = row[source.samples]
+        length = len(values["re"]) if isinstance(values, dict) else len(values)
+        first = next((k for k in range(length) if start + int(k * period) >= since), length)
+        if first == length:
+            continue
+        cut = {p: v[first:] for p, v in values.items()} if isinstance(values, dict) else values[first:]
+        stamp = table.schema.field(source.time).type
+        at = pa.scalar(start + int(first * period), pa.int64()).cast(stamp) if first else table[source.time][i]
+        kept.append({**row, source.samples: cut, source.time: at.as_py()})
+    return pa.Table.from_pylist(kept, schema=table.schema)
+
+
+@for_a_law(ALL_CASES)
+@given(
+    manner=st.builds(
+        Manner,
+        seed=st.integers(0, 2**20),
+        disorder=st.sampled_from([0.0, 0.05, 0.3]),
+        chunk=st.sampled_from([2, 5, 13]),
+        eager=st.sampled_from([1.0, 1.0, 0.0]),
+        apart=st.sampled_from([None, None, 0.3]),
+    )
+)
+@LAW
+def test_a_subscription_gives_the_answer_of_its_interval(case: Case, manner: Manner) -> None:
+    world = World(case, manner)
+    world.go()
+    world.check()
