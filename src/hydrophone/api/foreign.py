@@ -131,6 +131,6 @@ FORMATS: Mapping[str, str] = {
     **dict.fromkeys(("kafka", "stream"), 'hp.from_spark(spark.readStream..., key="sensor", time="ts")'),
     **dict.fromkeys(("read_csv", "text", "tsv"), 'hp.read.csv("readings.csv", key="sensor", time="ts")'),
     **dict.fromkeys(("read_parquet", "pq", "lake"), 'hp.read.parquet("readings/", key="sensor", time="ts")'),
-    **dict.fromkeys(("wav", "audio"), "hp.from_segments(pa.table({...}), time='ts', period='44.1kHz')"),
+    **dict.fromkeys(("audio", "flac", "soundfile", "read_wav"), 'hp.read.wav("mics/*.wav")'),
 }
 """What people look for in `hp.read`."""

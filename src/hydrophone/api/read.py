@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.api.foreign import FORMATS
+from hydrophone.api.recordings import read_wav as wav
 from hydrophone.api.sources import read_csv as csv
 from hydrophone.api.sources import read_data as data
 from hydrophone.api.sources import read_parquet as parquet
 from hydrophone.api.sources import read_segments as segments
 
-__all__ = ["csv", "data", "parquet", "segments"]
+__all__ = ["csv", "data", "parquet", "segments", "wav"]
 
 if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there
 

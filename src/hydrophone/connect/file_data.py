@@ -72,9 +72,13 @@ class FileData(Data):
     @cached_property
     def files(self) -> tuple[File, ...]:
         """The files, frozen at the first look."""
-        none_yet = self.stated is not None
-        found = list_files(self.path, what=f"read.{self.kind}", suffixes=self.suffixes, none_yet=none_yet)
+        found = list_files(self.path, what=f"read.{self.kind}", suffixes=self.suffixes, none_yet=self.none_yet)
         return tuple(File.of(os.path.abspath(p)) for p in found)
+
+    @property
+    def none_yet(self) -> bool:
+        """Whether there may be no file yet."""
+        return self.stated is not None
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -17,7 +17,7 @@ from hydrophone.model.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, for
 from hydrophone.model.timebase import Timebases
 from hydrophone.ops.relational.rows import column_values
 from hydrophone.plan.source import Layout, plain_type
-from hydrophone.plan.types import UniformType, rate
+from hydrophone.plan.types import UniformType, arrays_channels, rate
 
 _FINITE = (MIN_TIME + 1, MAX_TIME - 1)
 _DATES = (FIRST_DATE, LAST_DATE - 1)
@@ -122,10 +122,13 @@ def array_samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[In
         values = np.empty(len(real), dtype)
         values.real, values.imag = real, imaginary
         return lengths, values
-    flat = arrays.flatten()
-    if flat.null_count:
+    flat, channels = arrays.flatten(), arrays_channels(arrays.type)
+    if flat.null_count or (channels and flat.flatten().null_count):
         raise DataError(f"source: null samples in {name!r}", hint="split a segment at its holes")
-    return pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64), column_values(flat, dtype)
+    lengths = pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64)
+    if channels:
+        return lengths, column_values(flat.flatten(), dtype).reshape(-1, channels)
+    return lengths, column_values(flat, dtype)
 
 
 def _check_segment_length(lasts: Ints, longest: int) -> None:
@@ -140,7 +143,12 @@ def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Time
     """One grid for all keys, or per key the grid with its period through the start of its first segment, with an origin near the epoch."""
     if layout.timebase is not None:
         return Timebases.shared(layout.timebase)
-    periods = table[layout.period].to_numpy()
+    column = table[layout.period]
+    if pa.types.is_struct(column.type):
+        told = one_chunk(column)
+        num, den, origin = (told.field(n).to_numpy(zero_copy_only=False) for n in ("num", "den", "origin"))
+        return grid_per_slot(slot, num, den, origin)
+    periods = column.to_numpy()
     unique, which = np.unique(periods, return_inverse=True)
     if not (np.isfinite(unique) & (unique > 0)).all():
         raise DataError(

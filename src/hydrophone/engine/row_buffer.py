@@ -12,6 +12,19 @@ ROWS_PER_KEY = 8
 before the new ones) is done for several. A million keys in the order of time would have one row each otherwise."""
 
 
+def row_count(table: pa.Table) -> int:
+    """How many rows a table counts for: one that holds an array of samples is as much work as that many rows.
+
+    Examples
+    --------
+    >>> row_count(pa.table({"t": [1, 2], "values": [[1.0, 2.0, 3.0], [4.0]]})), row_count(pa.table({"t": [1, 2]}))
+    (4, 2)
+    """
+    arrays = [c for c in table.columns if pa.types.is_list(c.type) or pa.types.is_large_list(c.type)]
+    longest = [sum(int(a.offsets[-1].as_py()) - int(a.offsets[0].as_py()) for a in c.chunks if len(a)) for c in arrays]
+    return max([len(table), *longest])
+
+
 class RowBuffer:
     """Rows by port, for a pipeline.
 
@@ -36,7 +49,7 @@ class RowBuffer:
     def add(self, port: int, table: pa.Table) -> None:
         """Let rows wait."""
         self._held.setdefault(port, []).append(table)
-        self._rows += len(table)
+        self._rows += row_count(table)
 
     @property
     def is_full(self) -> bool:

@@ -16,7 +16,7 @@ from hydrophone.model.progress import Policy
 from hydrophone.model.timebase import Timebase
 from hydrophone.plan.data import Data, Place, Times
 from hydrophone.plan.node import Node, Order, canonical
-from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_dtype, clock_of
+from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_channels, arrays_dtype, clock_of
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Layout:
     """How rows are read as events: which columns are key, time, end of lifetime and sequence.
 
     With `samples` a row is a segment instead: the column `samples` is an array whose first value lies at `time`
-    and whose spacing is the column `period`
-    (nanoseconds) or, for all rows, `timebase`.
+    and whose spacing is the column `period` (nanoseconds, or the whole grid: a struct of ``num``, ``den`` and ``origin``) or,
+    for all rows, `timebase`. Arrays of lists of a fixed size are samples with as many channels.
     """
 
     schema: pa.Schema
@@ -125,8 +125,9 @@ class Layout:
     def type(self) -> DataType:
         """What flows out of such a source."""
         if self.samples:
-            dtype = arrays_dtype(self.schema.field(self.samples), "source")
-            return UniformType(self.key_schema, self.time, self.clock, dtype, 0, self.timebase)
+            field = self.schema.field(self.samples)
+            dtype, channels = arrays_dtype(field, "source"), arrays_channels(field.type)
+            return UniformType(self.key_schema, self.time, self.clock, dtype, channels, self.timebase)
         columns = pa.schema([pa.field(n, plain_type(self.schema.field(n).type)) for n in self.payload])
         return StreamType(self.key_schema, self.time, self.clock, columns, self.end)
 

@@ -17,7 +17,7 @@ from hydrophone.model.timebase import Timebase
 Clock = Literal["timestamp", "zoned", "int"]
 """The type of time that the user sees, as in the source: timestamps without a zone, with a zone, or integer nanoseconds."""
 
-_STAMPS = {"timestamp": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC"), "int": pa.int64()}
+STAMPS = {"timestamp": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC"), "int": pa.int64()}
 CLOCKS = {"timestamp": "timestamps without a zone", "zoned": "timestamps with a zone", "int": "integer times"}
 
 
@@ -72,7 +72,7 @@ class DataType:
     @property
     def stamp(self) -> pa.DataType:
         """The type of a column of instants; all zones become UTC, because Spark knows no other."""
-        return _STAMPS[self.clock]
+        return STAMPS[self.clock]
 
     def describe(self) -> str:
         """One line for `explain`."""
@@ -232,7 +232,20 @@ def arrays_dtype(field: pa.Field, what: str) -> np.dtype[Any]:
         return value_dtype(pa.field(field.name, _complex(kind.field(0).type.value_type)), what)
     if not hasattr(kind, "value_type"):
         raise SignalTypeError(f"{what}: column {field.name!r} is {kind}, not an array of samples")
-    return value_dtype(pa.field(field.name, kind.value_type), what)
+    item = kind.value_type
+    return value_dtype(pa.field(field.name, item.value_type if pa.types.is_fixed_size_list(item) else item), what)
+
+
+def arrays_channels(kind: pa.DataType) -> int:
+    """How many channels the samples in a column of arrays have: those of a fixed size inside; 0 for plain samples.
+
+    Examples
+    --------
+    >>> arrays_channels(pa.list_(pa.list_(pa.float64(), 2))), arrays_channels(pa.list_(pa.float64()))
+    (2, 0)
+    """
+    item = getattr(kind, "value_type", None)
+    return int(item.list_size) if item is not None and pa.types.is_fixed_size_list(item) else 0
 
 
 def _complex(part: pa.DataType) -> pa.DataType:
