@@ -7,6 +7,7 @@ from hydrophone.api import Signal, Stream, UniformSignal, Windowed, read
 from hydrophone.api.foreign import FUNCTIONS, NAMES
 from hydrophone.api.graph import Graph
 from hydrophone.api.relations import union
+from hydrophone.api.segments import sync, zip
 from hydrophone.api.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
 from hydrophone.connect import write
 from hydrophone.connect.sink import Sink
@@ -99,12 +100,14 @@ __all__ = [
     "slow",
     "std",
     "sum",
+    "sync",
     "top_k",
     "union",
     "variance",
     "when",
     "write",
     "zero_order",
+    "zip",
 ]
 
 if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there

@@ -117,6 +117,16 @@ class Arrays(Query, Generic[UniformT]):
             return parts._then(OverlapAdd) / counts._then(OverlapAdd)
         return self._then(Unwindow, function=how)
 
+    def dewindow(self) -> UniformT:
+        """Back to the samples of windows that do not overlap, as `rewindow` made them; between them are holes."""
+        kind = self.node.type
+        if kind.hop < kind.size:
+            raise ParameterError(
+                f"dewindow: windows of {kind.size} samples every {kind.hop} overlap",
+                hint='unwindow("mean") takes the mean where they do',
+            )
+        return self.unwindow("sum")
+
 
 def _ones(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.ones(windows.shape)

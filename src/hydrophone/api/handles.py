@@ -18,6 +18,7 @@ from hydrophone.api.quantities import sample_count
 from hydrophone.api.rates import Rates
 from hydrophone.api.reductions import Reductions, Rollings
 from hydrophone.api.relations import Relations
+from hydrophone.api.segments import Regroupings
 from hydrophone.api.spectra import Spectra, WindowSpectra
 from hydrophone.api.tables import Tables
 from hydrophone.api.timewindows import TimeWindows
@@ -141,6 +142,7 @@ class UniformSignal(
     Rollings,
     Spectra["Windowed"],
     Rates[Stream, "Windowed"],
+    Regroupings["Windowed"],
     Wavelets,
     of=UniformType,
 ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from hydrophone.errors import ParameterError, located
 from hydrophone.model.batch import Batch, Events, Ints, Segments, Windows
 from hydrophone.model.key_table import KeyTable
-from hydrophone.ops.relational.rows import sample_columns
+from hydrophone.ops.relational.rows import array_column, sample_columns
 from hydrophone.plan.types import (
     DataType,
     StreamType,
@@ -129,7 +129,7 @@ def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "r
     if isinstance(batch, Windows):
         cuts = np.arange(len(batch) + 1) * batch.values.shape[-1]
         channels = batch.values.swapaxes(0, 1) if batch.values.ndim == 3 else [batch.values]
-        arrays = [_arrays(values.reshape(-1), cuts) for values in channels]
+        arrays = [array_column(values.reshape(-1), cuts) for values in channels]
         labels = [] if batch.labels is None else batch.labels.columns
         return pa.table([*keys.columns(batch.slot), when(batch.time), *labels, *arrays], schema=out)
     if shape == "rows":
@@ -138,21 +138,9 @@ def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "r
     assert isinstance(kind, UniformType)
     num, den, _ = batch.base.rows(batch.slot)
     vectors = [np.arange(len(batch.values) + 1) * kind.channels] if kind.channels else []
-    arrays = _arrays(batch.values.reshape(-1), *vectors, batch.offsets)
+    arrays = array_column(batch.values.reshape(-1), *vectors, batch.offsets)
     start = when(batch.base.times(batch.slot, batch.first))
     return pa.table([*keys.columns(batch.slot), start, pa.array(num / den), arrays], schema=out)
-
-
-def _arrays(values: np.ndarray[Any, Any], *offsets: Ints) -> pa.Array:
-    """Samples cut into arrays, and for each further `offsets` these into arrays of arrays; as `arrays_type` says."""
-    if values.dtype.kind == "c":
-        return pa.StructArray.from_arrays(
-            [_arrays(part, *offsets) for part in (values.real, values.imag)], ["re", "im"]
-        )
-    column = pa.array(values)
-    for cuts in offsets:
-        column = pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), column)
-    return column
 
 
 def without_lifetimes(kind: StreamType) -> StreamType:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError
-from hydrophone.model.batch import Batch, Events, Segments
+from hydrophone.model.batch import Batch, Events, Ints, Mask, Segments
 from hydrophone.model.kernel import Kernel, Stateless
 from hydrophone.model.take_rows import one_chunk
 from hydrophone.plan import expr
@@ -267,6 +267,21 @@ def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:
     if values.dtype.kind == "c":
         return [pa.StructArray.from_arrays([pa.array(values.real), pa.array(values.imag)], ["re", "im"])]
     return [pa.array(values)]
+
+
+def array_column(values: np.ndarray[Any, Any], *offsets: Ints, lacking: Mask | None = None) -> pa.Array:
+    """Samples cut into arrays, and for each further `offsets` these into arrays of arrays; null where one is `lacking`.
+
+    The type is that of `hydrophone.plan.types.arrays_type`.
+    """
+    if values.dtype.kind == "c":
+        parts = [array_column(part, *offsets) for part in (values.real, values.imag)]
+        return pa.StructArray.from_arrays(parts, ["re", "im"], mask=None if lacking is None else pa.array(lacking))
+    column = pa.array(values)
+    for depth, cuts in enumerate(offsets, 1):
+        mask = None if lacking is None or depth < len(offsets) else pa.array(lacking)
+        column = pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), column, mask=mask)
+    return column
 
 
 def column_values(column: pa.ChunkedArray | pa.Array, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
