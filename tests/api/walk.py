@@ -101,6 +101,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "UniformSignal.dc_block": {"r": 0.9},
     "UniformSignal.decimate": {"n": 2},
     "UniformSignal.detrend": {"size": 8},
+    "UniformSignal.deinterleave": {"n": 2},
     "UniformSignal.difference": {"lag": 2},
     "UniformSignal.downsample": {"n": 3, "phase": 1},
     "UniformSignal.dwt": {"wavelet": "db2", "levels": 2},
@@ -138,6 +139,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "UniformSignal.notch": {"freq": 100.0, "q": 10.0},
     "UniformSignal.power": {"size": 8, "hop": 4},
     "UniformSignal.resample": {"spacing": 2 * MS, "offset": 0},
+    "UniformSignal.rewindow": {"size": 8, "gap": 2},
     "UniformSignal.resample_poly": {"rate": 500.0},
     "UniformSignal.resample_poly up": {"up": 2, "down": 3},
     "UniformSignal.rms": {"size": 8, "hop": 4},
@@ -183,6 +185,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "hp.quadratic": {"max_gap": 5},
     "hp.quantile": {"column": "v", "q": 0.5},
     "hp.slow": {"every": 2, "late": 2},
+    "hp.sync": {"longest": 5 * MS},
     "hp.std": {"column": "v", "ddof": 1},
     "hp.top_k": {"column": "v", "k": 2},
     "hp.variance": {"column": "v", "ddof": 1},
@@ -239,6 +242,8 @@ def _maker(name: str) -> Callable[..., Any]:
     owner, method = name.split(".")
 
     def make(**arguments: Any) -> Any:
+        if method == "sync":
+            return hp.sync(rows(end=True), uniform(), **arguments)
         if owner == "hp":
             return getattr(hp, method)(**arguments)
         on = OWNERS[owner]()

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone as hp
-from hydrophone.cli.progress_bar import Ticker, working
-from hydrophone.connect.files import check_output, write_then_rename
+from hydrophone.apps.report import Report, picture_path, write_picture
+from hydrophone.cli.progress_bar import Ticker
+from hydrophone.connect.files import check_output
 
 PERIOD = "100ms"
 HUM = 1.7
 """Frequency of the faulty sensors' hum, in Hz."""
 START = 1_760_000_000_000_000_000
-DEMOS = ("spectral",)
-PICTURES = (".png", ".pdf", ".svg")
+DEMOS = {"spectral": "hydrophone.apps.demo", "detect_audio": "hydrophone.apps.detect_audio"}
+"""By name: the module whose `main` runs it."""
 SHORTEST = 120
 """Minimum seconds of readings: a stream waits for late rows and open windows before it gives results."""
 Array = npt.NDArray[Any]
@@ -121,37 +122,13 @@ def _write(table: pa.Table, order: Array, folder: Path, files: int) -> None:
 # --- the run ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Report:
-    """The lines that the demo prints."""
-
-    lines: list[tuple[str, str]]
-
-    def add(self, what: str, found: str) -> None:
-        """Say one more thing."""
-        self.lines.append((what, found))
-
-    @contextmanager
-    def timed(self, what: str, rows: int) -> Iterator[Ticker]:
-        """Say how long a step took, and how many readings a second that is."""
-        print(f"  {what} ...", flush=True)
-        start = time.perf_counter()
-        with working("   ") as ticker:
-            yield ticker
-        took = time.perf_counter() - start
-        self.add(what, f"{took:.1f} s, {rows / took / 1e6:.2f} M readings/s")
-
-    def show(self) -> None:
-        """Print the table."""
-        wide = max(len(what) for what, _ in self.lines)
-        print()
-        for what, found in self.lines:
-            print(f"  {what.ljust(wide)}   {found}")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; the exit code says whether batch and stream agreed and the faulty sensors were found."""
-    options = _options(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and DEMOS.get(given[0], DEMOS["spectral"]) != DEMOS["spectral"]:
+        code: int = import_module(DEMOS[given[0]]).main(given[1:])
+        return code
+    options = _options(given)
     # Check the path of the picture before any work.
     check_output(str(options.picture), what="demo", overwrite=True)
     with tempfile.TemporaryDirectory(prefix="hydrophone-demo-") as folder:
@@ -160,13 +137,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hydrophone demo", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=DEMOS, default=DEMOS[0], help="which demo (default: %(default)s)")
+    parser.add_argument("name", nargs="?", choices=DEMOS, default="spectral", help="which demo (default: %(default)s)")
     parser.add_argument("--sensors", type=_at_least(2), default=2_000, help="default: %(default)s")
     parser.add_argument(
         "--seconds", type=_at_least(SHORTEST), default=200, help="how long the sensors read (default: %(default)s)"
     )
     parser.add_argument(
-        "--picture", type=_picture, default=Path("demo.png"), help="where the picture goes (default: %(default)s)"
+        "--picture", type=picture_path, default=Path("demo.png"), help="where the picture goes (default: %(default)s)"
     )
     return parser.parse_args(arguments)
 
@@ -178,12 +155,6 @@ def _at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
-
-
-def _picture(text: str) -> Path:
-    if Path(text).suffix not in PICTURES:
-        raise argparse.ArgumentTypeError(f"must end in {', '.join(PICTURES)}, got {text!r}")
-    return Path(text)
 
 
 def _run(folder: Path, options: argparse.Namespace) -> int:
@@ -332,9 +303,7 @@ def picture(path: Path, readings: hp.Stream, batch: pa.Table, frames: pa.Table, 
     bottom.legend(loc="upper right")
     bottom.set(title="Mean power of every sensor", xlabel="Hz", ylabel="sensor")
     figure.colorbar(mesh, ax=bottom, label="dB")
-    with write_then_rename(str(path), what="demo", overwrite=True) as draft:
-        figure.savefig(draft, format=path.suffix[1:], dpi=110)
-    plt.close(figure)
+    write_picture(figure, path)
 
 
 def _seconds(table: pa.Table, zero: int) -> Array:
