@@ -55,7 +55,7 @@ def microphones(recording: hp.UniformSignal) -> hp.UniformSignal:
 
 def calls(mics: hp.UniformSignal) -> hp.Stream:
     """Stretches in which one channel stands out from its noise; with less than 20 ms between them they are one, of at most 400 ms."""
-    score = mics.channel(0).window(WINDOW).rfft().reduce(weighted_sum)
+    score = mics.channel(0).window(WINDOW).rfft().reduce(weighted_sum, at="start")
     found = score.cfar(THRESHOLD, cells=300, guard=120, report="200ms")
     return found.select().extend("20ms").stitch().clip("400ms")
 
@@ -139,7 +139,8 @@ class Score:
     bearing_error: float
 
     def __str__(self) -> str:
-        return f"precision {self.precision:.2f}, recall {self.recall:.2f}, direction off by {self.bearing_error:.1f} degrees"
+        off = "" if np.isnan(self.bearing_error) else f", direction off by {self.bearing_error:.1f} degrees"
+        return f"precision {self.precision:.2f}, recall {self.recall:.2f}{off}"
 
 
 def bearing(sound: Array) -> float:
@@ -246,7 +247,7 @@ def _draw(path: Path, recording: Recording, found: pa.Table, scores: dict[float,
             np.arange(len(sound)) / RATE * 1e3, sound[:, channel] / 12_000 - channel, lw=0.8, color="#0072b2"
         )
     axes["call"].set(title="One call in all channels, cut out by sync", xlabel="milliseconds", yticks=-np.arange(4))
-    axes["call"].set(yticklabels=[f"microphone {i + 1}" for i in range(4)], xlim=(0, 40))
+    axes["call"].set(yticklabels=[f"microphone {i + 1}" for i in range(4)], xlim=(20, 23))
     middle = (found["t"].to_numpy() + found["end"].to_numpy()) / 2e9
     nearest = np.abs(middle[:, None] - recording.starts - CALL_SECONDS / 2).argmin(axis=1)
     said = np.degrees([bearing(np.array(s, float)) for s in found["sound"].to_pylist()])

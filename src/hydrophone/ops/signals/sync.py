@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import DataError, ParameterError, SignalTypeError
 from hydrophone.model.batch import COLUMNS_AT_ONCE, Batch, Events, Ints, Mask, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.held_segments import HeldSegments
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, hold_back_mark, lowest_marks, marks_by_slot, marks_of_slots
@@ -247,7 +247,7 @@ def _portions(lengths: Ints) -> Iterator[slice]:
         at = stop
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _begin_after_earlier(slot: Any, start: Any, stop: Any, until: Any) -> None:
     """Move starts to the end of what came before, and remember the ends."""
     for i in range(len(slot)):
