@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 import zipfile
@@ -45,7 +46,7 @@ def folder() -> Path:
         cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         places += [Path(cached) / "hydrophone", Path(tempfile.gettempdir()) / f"hydrophone-{os.getuid()}"]
     for place in places:
-        if _is_writable(place):
+        if is_ours(place):
             unpack(home, place)
             return place
     return Path(tempfile.mkdtemp(prefix="hydrophone-"))
@@ -108,9 +109,22 @@ def _add_code(digest: Any, code: CodeType) -> set[str]:
     return names
 
 
-def _is_writable(place: Path) -> bool:
+def is_ours(place: Path) -> bool:
+    """Whether a folder, which is made if it is not there, is this user's to write and nobody else's: what lies in it is run as code.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> open_to_all = folder / "open"
+    >>> open_to_all.mkdir(); open_to_all.chmod(0o777)
+    >>> is_ours(folder / "new"), is_ours(open_to_all)
+    (True, False)
+    """
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = place.lstat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o022 or not stat.S_ISDIR(found.st_mode):
+            return False
         with tempfile.TemporaryFile(dir=place):
             return True
     except OSError:
