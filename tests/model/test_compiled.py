@@ -32,6 +32,15 @@ def bits(value: Any) -> Any:
     return value.dtype, value.shape, plain.tobytes()
 
 
+def written(function: Compiled, result: Any) -> Any:
+    """A result without memory that was never written."""
+    if function.__name__ != "_output_spans":
+        return result
+    *spans, left, ref, owed, before = result
+    told = before > 0
+    return (*spans, left[told], ref[told], owed[told], before)
+
+
 def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments with memory of their own; two views of one piece of memory are that again."""
     memory: dict[tuple[int, int], np.ndarray] = {}
@@ -48,18 +57,16 @@ def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
 @for_a_law(ALL_CASES)
 def test_both_ways_give_the_same_bits(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Call by call over a case: results, and whatever was written into arguments."""
-    checked = set()
 
     def both(self: Compiled, *args: Any) -> Any:
         if module._within.interpreted:
             return self.py_func(*args)
         if not self.interpret or not module._is_small(args):
             return self.dispatcher(*args)
-        checked.add(self.__name__)
         twin = copied(args)
         interpreted = self._interpreted(twin)
         result = self.dispatcher(*args)
-        assert bits(interpreted) == bits(result), self.__name__
+        assert bits(written(self, interpreted)) == bits(written(self, result)), self.__name__
         assert bits(twin) == bits(args), f"{self.__name__} wrote other values"
         return result
 
