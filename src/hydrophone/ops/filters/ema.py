@@ -99,17 +99,19 @@ def _ema(x: Any, slot: Any, first: Any, offsets: Any, alpha: float, mean: Any, d
     """In place, run by run; the past fades over holes of up to `longest` samples, and a longer one is a start."""
     for run in range(len(slot)):
         s = slot[run]
-        for i in range(offsets[run], offsets[run + 1]):
-            index = first[run] + i - offsets[run]
-            for c in range(x.shape[1]):
+        for c in range(x.shape[1]):
+            past, expected = mean[s, c], due[s, c]  # in registers as long as the run
+            for i in range(offsets[run], offsets[run + 1]):
+                index = first[run] + i - offsets[run]
                 value = x[i, c]
-                if due[s, c] == index:
-                    value = alpha * value + (1 - alpha) * mean[s, c]
-                elif due[s, c] != MIN_TIME and index - due[s, c] <= longest:
-                    past = (1 - alpha) ** (index - due[s, c] + 1)
-                    value = (1 - past) * value + past * mean[s, c]
+                if expected == index:
+                    value = alpha * value + (1 - alpha) * past
+                elif expected != MIN_TIME and index - expected <= longest:
+                    faded = (1 - alpha) ** (index - expected + 1)
+                    value = (1 - faded) * value + faded * past
                 if value - value == 0:
-                    mean[s, c], due[s, c] = value, index + 1
+                    past, expected = value, index + 1
                 else:
                     value = x.dtype.type(np.nan)
                 x[i, c] = value
+            mean[s, c], due[s, c] = past, expected

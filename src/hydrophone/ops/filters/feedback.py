@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,13 @@ def largest_input(pairs: npt.NDArray[Any]) -> float:
     >>> largest_input(np.array([[[1.0, 0.0], [1.0, -0.5]]])) > 1e307
     True
     """
+    return _largest_input(pairs.shape, pairs.dtype.str, pairs.tobytes())
+
+
+@lru_cache(256)
+def _largest_input(shape: tuple[int, ...], dtype: str, numbers: bytes) -> float:
+    """Once for each filter: a pipeline makes its kernels anew."""
+    pairs = np.frombuffer(numbers, dtype).reshape(shape)
     bound = worst = 1.0
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for b, a in pairs:
@@ -68,24 +76,27 @@ class FeedbackKernel(RecursiveKernel):
             z=Field(out.dtype, 0, (channels, len(sections), order)),
             sick=Field(np.int64, 0, (channels,)),
         )
-        self.sections, self.settle = sections, settle
-        self.largest = largest_input(sections if sections.ndim == 3 else sections.reshape(-1, 2, 3))
-        # Empty: at rest. (One type for both, so that the loop is compiled once.)
+        # One form for both, so that the loops are compiled once.
+        self.sections = np.ascontiguousarray(sections).reshape(len(sections), 2, order + 1)
+        self.settle, self.largest = settle, largest_input(self.sections)
+        # Empty: at rest.
         self.steady = np.empty((0, order), out.dtype) if steady is None else np.asarray(steady, out.dtype)
 
     def loop(self, x: npt.NDArray[Any], batch: Segments) -> None:
         """Filter."""
         state = self.memory["z"], self.memory["sick"], self.memory["due"]
         filter_ = self.sections, self.steady
-        _sosfilt(x, batch.slot, batch.first, batch.offsets, *filter_, *state, self.settle, self.longest, self.largest)
+        _feedback(x, batch.slot, batch.first, batch.offsets, *filter_, *state, self.settle, self.longest, self.largest)
 
 
 _NEW = -1
 """In place of how long a channel is still sick: its next sample is a start."""
+_BLOCK = 1024
+"""Samples of one channel that are checked and filtered while they are in the first-level cache."""
 
 
 @compiled
-def _sosfilt(
+def _feedback(
     x: Any,
     slot: Any,
     first: Any,
@@ -100,21 +111,30 @@ def _sosfilt(
     largest: float,
 ) -> None:
     """In place, run by run; a hole is at most `longest` zeros, after a longer one the filter starts again."""
-    hole = np.zeros((1, 1), x.dtype)
+    width, flat, some = x.shape[1], x.reshape(-1), np.empty(_BLOCK, x.dtype)
     for run in range(len(slot)):
-        s = slot[run]
+        s, begin, end = slot[run], offsets[run], offsets[run + 1]
         gap = first[run] - due[s] if due[s] != MIN_TIME else 0
         if gap > longest or due[s] == MIN_TIME:
             z[s] = 0
             sick[s] = _NEW if len(steady) else 0
             gap = 0
-        for c in range(x.shape[1]):
-            for _ in range(gap):
-                hole[0, 0] = 0
-                # A column, as of `x`: a flat array would be a type of its own, and everything below compiled twice.
-                _ring(hole[:, 0], sections, steady, z[s, c], sick[s], c, settle, largest)
-            _ring(x[offsets[run] : offsets[run + 1], c], sections, steady, z[s, c], sick[s], c, settle, largest)
-        due[s] = first[run] + offsets[run + 1] - offsets[run]
+        for c in range(width):
+            for start in range(0, gap, _BLOCK):
+                hole = some[: min(_BLOCK, gap - start)]
+                hole[:] = 0
+                _ring(hole, sections, steady, z[s, c], sick[s], c, settle, largest)
+            for start in range(begin, end, _BLOCK):
+                size = min(_BLOCK, end - start)
+                block = flat[start : start + size] if width == 1 else some[:size]
+                if width > 1:
+                    for i in range(size):
+                        block[i] = x[start + i, c]
+                _ring(block, sections, steady, z[s, c], sick[s], c, settle, largest)
+                if width > 1:
+                    for i in range(size):
+                        x[start + i, c] = block[i]
+        due[s] = first[run] + end - begin
 
 
 @compiled
@@ -163,31 +183,122 @@ def _start(x: Any, steady: Any, state: Any, sick: Any, c: int, largest: float) -
 
 @compiled
 def _filter(x: Any, sections: Any, state: Any) -> None:
-    """All sections in turn (transposed direct form II, as SciPy)."""
-    if sections.ndim == 3:
-        _filter_any_order(x, sections, state)
-        return
-    for i in range(len(x)):
-        value = x[i]
-        for k in range(sections.shape[0]):
-            y = sections[k, 0] * value + state[k, 0]
-            state[k, 0] = sections[k, 1] * value - sections[k, 4] * y + state[k, 1]
-            state[k, 1] = sections[k, 2] * value - sections[k, 5] * y
-            value = y
-        x[i] = value
+    """All sections in turn (transposed direct form II, as SciPy).
+
+    Sections of second order go four, two or one at a time, with their state in registers: each waits for its own last result, and
+    meanwhile the processor works on the others.
+    """
+    k, count, order = 0, len(sections), sections.shape[2] - 1
+    while order == 2 and k + 4 <= count:
+        _filter_four(x, sections, k, state)
+        k += 4
+    if order == 2 and k + 2 <= count:
+        _filter_two(x, sections, k, state)
+        k += 2
+    for m in range(k, count):
+        if order == 1:
+            _filter_first_order(x, sections[m, 0], sections[m, 1], state[m])
+        elif order == 2:
+            _filter_one(x, sections, m, state)
+        elif order == 3:
+            _filter_third_order(x, sections[m, 0], sections[m, 1], state[m])
+        else:
+            _filter_any_order(x, sections[m, 0], sections[m, 1], state[m])
 
 
 @compiled
-def _filter_any_order(x: Any, sections: Any, state: Any) -> None:
-    """As `_filter`, with sections of any order from one on."""
-    order = sections.shape[2] - 1
+def _coefficients(s: Any, k: int) -> Any:
+    """Of a section of second order: b0, b1, b2, a1, a2."""
+    return s[k, 0, 0], s[k, 0, 1], s[k, 0, 2], s[k, 1, 1], s[k, 1, 2]
+
+
+@compiled
+def _filter_one(x: Any, sections: Any, k: int, state: Any) -> None:
+    b0, b1, b2, a1, a2 = _coefficients(sections, k)
+    p, q = state[k, 0], state[k, 1]
+    for i in range(len(x)):
+        v = x[i]
+        y = b0 * v + p
+        p, q = b1 * v - a1 * y + q, b2 * v - a2 * y
+        x[i] = y
+    state[k, 0], state[k, 1] = p, q
+
+
+@compiled
+def _filter_two(x: Any, sections: Any, k: int, state: Any) -> None:
+    b0, b1, b2, a1, a2 = _coefficients(sections, k)
+    d0, d1, d2, c1, c2 = _coefficients(sections, k + 1)
+    p, q = state[k, 0], state[k, 1]
+    r, s = state[k + 1, 0], state[k + 1, 1]
+    for i in range(len(x)):
+        v = x[i]
+        y = b0 * v + p
+        p, q = b1 * v - a1 * y + q, b2 * v - a2 * y
+        w = d0 * y + r
+        r, s = d1 * y - c1 * w + s, d2 * y - c2 * w
+        x[i] = w
+    state[k, 0], state[k, 1] = p, q
+    state[k + 1, 0], state[k + 1, 1] = r, s
+
+
+@compiled
+def _filter_four(x: Any, sections: Any, k: int, state: Any) -> None:
+    b0, b1, b2, a1, a2 = _coefficients(sections, k)
+    d0, d1, d2, c1, c2 = _coefficients(sections, k + 1)
+    f0, f1, f2, e1, e2 = _coefficients(sections, k + 2)
+    h0, h1, h2, g1, g2 = _coefficients(sections, k + 3)
+    p, q = state[k, 0], state[k, 1]
+    r, s = state[k + 1, 0], state[k + 1, 1]
+    t, u = state[k + 2, 0], state[k + 2, 1]
+    m, n = state[k + 3, 0], state[k + 3, 1]
+    for i in range(len(x)):
+        v = x[i]
+        y = b0 * v + p
+        p, q = b1 * v - a1 * y + q, b2 * v - a2 * y
+        w = d0 * y + r
+        r, s = d1 * y - c1 * w + s, d2 * y - c2 * w
+        v = f0 * w + t
+        t, u = f1 * w - e1 * v + u, f2 * w - e2 * v
+        y = h0 * v + m
+        m, n = h1 * v - g1 * y + n, h2 * v - g2 * y
+        x[i] = y
+    state[k, 0], state[k, 1] = p, q
+    state[k + 1, 0], state[k + 1, 1] = r, s
+    state[k + 2, 0], state[k + 2, 1] = t, u
+    state[k + 3, 0], state[k + 3, 1] = m, n
+
+
+@compiled
+def _filter_first_order(x: Any, b: Any, a: Any, z: Any) -> None:
+    b0, b1, a1, p = b[0], b[1], a[1], z[0]
+    for i in range(len(x)):
+        v = x[i]
+        y = b0 * v + p
+        p = b1 * v - a1 * y
+        x[i] = y
+    z[0] = p
+
+
+@compiled
+def _filter_third_order(x: Any, b: Any, a: Any, z: Any) -> None:
+    b0, b1, b2, b3, a1, a2, a3 = b[0], b[1], b[2], b[3], a[1], a[2], a[3]
+    p, q, r = z[0], z[1], z[2]
+    for i in range(len(x)):
+        v = x[i]
+        y = b0 * v + p
+        p, q, r = b1 * v - a1 * y + q, b2 * v - a2 * y + r, b3 * v - a3 * y
+        x[i] = y
+    z[0], z[1], z[2] = p, q, r
+
+
+@compiled
+def _filter_any_order(x: Any, b: Any, a: Any, z: Any) -> None:
+    """One section of any order from one on."""
+    order = len(a) - 1
     for i in range(len(x)):
         value = x[i]
-        for k in range(sections.shape[0]):
-            b, a, z = sections[k, 0], sections[k, 1], state[k]
-            y = b[0] * value + z[0]
-            for j in range(order - 1):
-                z[j] = b[j + 1] * value - a[j + 1] * y + z[j + 1]
-            z[order - 1] = b[order] * value - a[order] * y
-            value = y
-        x[i] = value
+        y = b[0] * value + z[0]
+        for j in range(order - 1):
+            z[j] = b[j + 1] * value - a[j + 1] * y + z[j + 1]
+        z[order - 1] = b[order] * value - a[order] * y
+        x[i] = y

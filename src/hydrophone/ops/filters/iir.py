@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,15 @@ class Iir(Node):
 
 def settle_iir(pair: npt.NDArray[Any]) -> int:
     """Samples until the impulse response has fallen below 2**-60 of its peak for good."""
+    return _settle(pair.dtype.str, np.ascontiguousarray(pair).tobytes())
+
+
+@lru_cache(256)
+def _settle(dtype: str, numbers: bytes) -> int:
+    """Once for each filter: a pipeline makes its kernels anew."""
     import scipy.signal  # here, because it takes as long to load as all the rest, in every Spark worker too
 
+    pair = np.frombuffer(numbers, dtype).reshape(2, -1).copy()
     order = pair.shape[1]
     radius = float(np.abs(np.roots(pair[1])).max(initial=0))
     guess = int(np.ceil(60 * np.log(2) / -np.log(radius))) if 0 < radius < 1 else LONGEST_SETTLE * int(radius >= 1)

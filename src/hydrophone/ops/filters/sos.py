@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -109,8 +110,16 @@ def unstable_hint(sums_up: bool, otherwise: str) -> str:
 
 def settle(sections: npt.NDArray[np.float64]) -> int:
     """Samples until the impulse response has fallen below 2**-60 of its peak for good."""
+    table = np.ascontiguousarray(sections, np.float64)
+    return _settle(len(table), table.tobytes())
+
+
+@lru_cache(256)
+def _settle(count: int, numbers: bytes) -> int:
+    """Once for each filter: a pipeline makes its kernels anew."""
     import scipy.signal  # here, because it takes as long to load as all the rest, in every Spark worker too
 
+    sections = np.frombuffer(numbers).reshape(count, 6).copy()
     radius = pole_radius(sections)
     if radius == 0:
         return 2 * len(sections)
