@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from hydrophone.connect.file_data import FileData
 from hydrophone.connect.files import File, root_of
+from hydrophone.connect.parquet_footer import check_statistics
 from hydrophone.connect.schemas import Merged, as_found, conform, equal_to, merge
 from hydrophone.connect.sink import FolderSink
 from hydrophone.errors import DataError
@@ -54,7 +55,9 @@ class ParquetData(FileData):
         if len(set(first.names)) < len(first.names):
             return whole
         # What a folder says is text: where files have the column too, it is read with their type.
-        fields = {f.name: f for f in (*first, *_folder_columns(paths, self.root))} | {f.name: f for f in whole.schema}
+        with naming_file(paths[0]):
+            folders = _folder_columns(paths, self.root)
+        fields = {f.name: f for f in (*first, *folders)} | {f.name: f for f in whole.schema}
         return replace(whole, schema=pa.schema(list(fields.values()), first.metadata))
 
     def tables(
@@ -83,9 +86,14 @@ class ParquetData(FileData):
         """The row groups, as the footer describes them."""
         with naming_file(file.path):
             meta = pq.read_metadata(file.path)
-            schema, wanted = meta.schema.to_arrow_schema(), set(columns)
+            check_statistics(file.path)
+            schema = meta.schema.to_arrow_schema()
             _ = schema.names  # which may be no text
         as_found(self.schema, schema, columns, file.path, what="read.parquet")
+        with naming_file(file.path):
+            return self._row_groups(file, meta, schema, set(columns), times)
+
+    def _row_groups(self, file: File, meta: Any, schema: pa.Schema, wanted: set[str], times: Times) -> list[Piece]:
         place = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
         read = [i for path, i in place.items() if path in wanted or path.split(".")[0] in wanted]
         self._constants[file.path] = _constant_columns(meta, read)
@@ -141,11 +149,16 @@ _EXACT_STATISTICS = frozenset({"NONE", "INT", "STRING"})
 def _constant_columns(meta: Any, read: Sequence[int]) -> dict[str, Any]:
     """The columns that have one value in all row groups of a file."""
     found: dict[str, Any] = {}
-    for column in (c for c in read if meta.schema.column(c).logical_type.type in _EXACT_STATISTICS):
+    for column in (c for c in read if _has_exact_bounds(meta.schema.column(c))):
         values = {_only_value(meta.row_group(n).column(column).statistics) for n in range(meta.num_row_groups)}
         if len(values) == 1 and None not in values:
             found[meta.schema.column(column).path] = values.pop()
     return found
+
+
+def _has_exact_bounds(column: Any) -> bool:
+    # Those of arrays of a fixed length may be cut short, and Arrow reads beyond them.
+    return column.logical_type.type in _EXACT_STATISTICS and column.physical_type != "FIXED_LEN_BYTE_ARRAY"
 
 
 def _only_value(stats: Any) -> Any:
@@ -183,6 +196,8 @@ def _side_by_side(
     where: pc.Expression | None,
 ) -> Iterator[pa.Table]:
     data = ds.FileSystemDataset(some, whole.schema, whole.format, whole.filesystem)
+    if where is not None:
+        _check_filtered(some)
     try:
         if rows is None:
             yield data.to_table(columns=columns, filter=where)
@@ -196,6 +211,13 @@ def _side_by_side(
                 for _ in fragment.to_batches(schema=data.schema, columns=columns):
                     pass
         raise
+
+
+def _check_filtered(some: Iterable[ds.ParquetFileFragment]) -> None:
+    """Arrow looks at the statistics of files that it filters."""
+    for fragment in some:
+        with naming_file(fragment.path):
+            check_statistics(fragment.path)
 
 
 # --- the columns of all files -----------------------------------------------------------------------------------------
@@ -277,6 +299,8 @@ def read_fragment(
     own = own_schema(fragment, schema, columns)
     wanted = pa.schema([schema.field(n) for n in columns])
     options = {"schema": own, "columns": columns, "filter": where if own is schema else None}
+    if options["filter"] is not None:
+        _check_filtered([fragment])
     with naming_file(fragment.path):
         if rows is None:
             # One core per task is what Spark reckons with.
