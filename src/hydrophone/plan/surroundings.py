@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sysconfig
 import types
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hydrophone.errors import ParameterError
-from hydrophone.plan.function_identity import is_ours, text_of
+from hydrophone.plan.function_identity import LIBRARIES, is_ours, text_of
 
 LARGEST = 1 << 16
 """Bytes up to which a content is looked at: this happens around every call. Of larger lists and dicts the length is."""
@@ -78,10 +76,6 @@ def changed(before: Surroundings, after: Surroundings) -> str | None:
 
 
 _NOTHING = object()
-_LIBRARIES = (
-    str(Path(__file__).parents[1]),
-    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-)
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -122,7 +116,7 @@ def _is_users(code: Any) -> bool:
         return False
     own = code if isinstance(code, types.FunctionType) else type(code).__call__ if callable(code) else None
     if isinstance(own, types.FunctionType):
-        return not own.__code__.co_filename.startswith(_LIBRARIES)
+        return not own.__code__.co_filename.startswith(LIBRARIES)
     return not callable(code) and hasattr(code, "__dict__")
 
 
