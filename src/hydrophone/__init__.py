@@ -10,6 +10,7 @@ from hydrophone.api.relations import union
 from hydrophone.api.segments import sync, zip
 from hydrophone.api.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
 from hydrophone.connect import write
+from hydrophone.connect.live import Source
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import late
 from hydrophone.errors import (
@@ -57,6 +58,7 @@ __all__ = [
     "Signal",
     "SignalTypeError",
     "Sink",
+    "Source",
     "StateVersionError",
     "StatefulOperator",
     "Stream",

@@ -13,19 +13,20 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import ALL_CASES, Case, Row, Source, assert_same, rows
 from tests.choice import for_a_law
-from tests.laws.harness import EXAMPLES, Manner, key_numbers
+from tests.laws.harness import EXAMPLES, Manner
 
 import hydrophone as hp
-from hydrophone.api import Query, handle
+from hydrophone.api import handle
 from hydrophone.compiler.compile import lower
-from hydrophone.engine import emit
+from hydrophone.compiler.reach import reach_of_sources
+from hydrophone.engine import emit, graph
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.since import unbounded
 from hydrophone.engine.subscription import Subscription
 from hydrophone.errors import DataError, PlanError
 from hydrophone.model.batch import Batch, Progress
 from hydrophone.model.kernel import Kernel, Stateless
-from hydrophone.model.time import MAX_TIME, MIN_TIME
+from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import DataType
 
@@ -149,6 +150,7 @@ class World:
         self.taken = dict.fromkeys(self.sources, 0)
         self.watched: list[Watched] = []
         self.refused = 0
+        self.keeps = False
         self.broken: list[tuple[Subscription, BrokenSink | None]] = []
 
     # --- what happens -------------------------------------------------------------------------------------------------------
@@ -175,17 +177,36 @@ class World:
     def subscribe(self) -> None:
         inner = [n for n in self.query.node.topological() if shown(n)]
         node = self.query.node if self.rng.random() < 0.7 else inner[int(self.rng.integers(len(inner)))]
-        start = "fresh" if self.rng.random() < 0.25 else "settled"
+        start = str(self.rng.choice(["settled", "settled", "fresh", "history"]))
         ends, found = self.largest_ends(node), list[pa.Table]()
         close = "warm" if self.rng.random() < 0.2 else "auto"
         try:
             new = self.graph.subscribe(handle(node), found.append, start=start, close=close)
         except PlanError as error:
-            assert start == "settled" and any(unbounded(n) for n in node.topological() if n.inputs), str(error)
+            endless = any(unbounded(n) for n in node.topological() if n.inputs)
+            assert (start == "history" and not self.keeps) or (start != "fresh" and endless), str(error)
             assert any(e > MIN_TIME for e in ends)
             self.refused += 1
             return
+        if start == "history" and not any(unbounded(n) for n in node.topological() if n.inputs):
+            begin = new.interval[0] or MIN_TIME
+            assert begin <= self.settled(node, ends), "history begins later than the present"
         self.watched.append(Watched(node, new, found, ends if start == "fresh" else None))
+
+    def settled(self, node: Node, ends: list[int]) -> int:
+        """The law's M, from the reach of the plan as the user wrote it."""
+        reaches = reach_of_sources(node)
+        befores = [reaches[s].before or 0 for s in lower([node]).sources]
+        return max(MIN_TIME if e == MIN_TIME else add_time(e, b) for e, b in zip(ends, befores, strict=True))
+
+    def keep(self) -> None:
+        """Some time into the run, the sources begin to keep rows."""
+        if all(s.progress is not None for s in self.sources.values()):
+            starts = np.concatenate([s.starts() for s in self.sources.values()])
+            span = int(self.rng.random() * max(int(starts.max()) - int(starts.min()), 1)) if len(starts) else 0
+            for stream in self.streams.values():
+                self.graph.keep(stream, span)
+            self.keeps = True
 
     def fail(self) -> None:
         """A neighbour that shares all of the query, and fails: in an operator, or in its sink."""
@@ -214,10 +235,12 @@ class World:
 
     def go(self) -> None:
         if self.rng.random() < 0.5:
+            self.keep()
+        if self.rng.random() < 0.5:
             self.subscribe()
         while any(self.taken[n] < len(s.table) for n, s in self.sources.items()):
             self.push()
-            for chance, event in ((0.3, self.subscribe), (0.15, self.fail), (0.3, self.change)):
+            for chance, event in ((0.3, self.subscribe), (0.1, self.fail), (0.3, self.change), (0.05, self.keep)):
                 if self.rng.random() < chance and len(self.watched) < 8:
                     event()
         for stream in self.streams.values():
@@ -299,3 +322,27 @@ def test_a_subscription_gives_the_answer_of_its_interval(case: Case, manner: Man
     world = World(case, manner)
     world.go()
     world.check()
+
+
+def test_the_law_fails_without_the_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subscription that begins at the largest end seen, or at the mark, gives rows that are wrong."""
+    case = next(c for c in ALL_CASES if c.node.__name__ == "Fir" and not any(s.samples for s in c.inputs.values()))
+    for wrong in (lambda root, missed, made: max(map(missed, ports(root))), lambda *_: MIN_TIME):
+        with monkeypatch.context() as patch:
+            patch.setattr(graph, "settled_start", wrong)
+            assert any(broken(case, seed) for seed in range(40)), "a wrong start is not noticed"
+    assert not any(broken(case, seed) for seed in range(10))
+
+
+def ports(root: Node) -> list[Node]:
+    return [n for n in root.topological() if not n.inputs]
+
+
+def broken(case: Case, seed: int) -> bool:
+    world = World(case, Manner(seed=seed, disorder=0.05, chunk=3, eager=1.0))
+    world.go()
+    try:
+        world.check()
+    except AssertionError:
+        return True
+    return False

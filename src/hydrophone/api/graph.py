@@ -8,16 +8,18 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
+from hydrophone.api.cursor import AsyncCursor, Cursor
 from hydrophone.api.query import Query, check_late, check_query
 from hydrophone.arguments import public
 from hydrophone.connect.live import conform
 from hydrophone.connect.sink import CallbackSink, Sink
 from hydrophone.engine import emit, late
+from hydrophone.engine.drive import Driver
 from hydrophone.engine.graph import RunningGraph, Start
 from hydrophone.engine.subscription import Subscription
 from hydrophone.engine.turns import Feed
 from hydrophone.errors import ParameterError, PlanError
-from hydrophone.model.time import Instant, instant
+from hydrophone.model.time import Duration, Instant, duration, instant
 from hydrophone.plan.source import Source, sources
 
 STARTS = ("settled", "fresh", "history")
@@ -34,6 +36,10 @@ class Graph:
     ----------
     late : optional
         What happens to rows that come later than their source promised; an error for who sends them, unless this says otherwise.
+    rows : int
+        Rows that are read of a source at a time.
+    queue : int
+        Tables that a source with a thread of its own may be ahead of the graph.
 
     Examples
     --------
@@ -52,9 +58,12 @@ class Graph:
     """
 
     @public
-    def __init__(self, *, late: late.Late | None = None) -> None:
+    def __init__(self, *, late: late.Late | None = None, rows: int = 65_536, queue: int = 8) -> None:
         check_late(late, "Graph")
+        if rows < 1 or queue < 1:
+            raise ParameterError(f"Graph: rows and queue must be at least 1, got {rows} and {queue}")
         self._graph = RunningGraph(late or _ERROR)
+        self._driver = Driver(self._graph, rows, queue)
         self._closed = False
 
     # --- queries come and go --------------------------------------------------------------------------------------------
@@ -93,6 +102,7 @@ class Graph:
         >>> subscription.done
         True
         """
+        self._check_open("subscribe")
         check_query(query, "subscribe")
         receiver = _sink(sink)
         form = emit.check_shape(query.node.type, shape)
@@ -142,12 +152,93 @@ class Graph:
         source: Source = next(iter(found.values()))
         return self._now(lambda: self._graph.feed(source))
 
+    @public
+    def keep(self, query: Query, span: Duration | None) -> None:
+        """Keep rows from now on, so that a query that comes later can begin with the last `span` of event time.
+
+        Kept are the rows of the sources, as far as `query` needs them for its results between the mark of the source minus `span` and
+        now: ``subscribe(..., start="history")`` computes them again. Any query over these sources may begin so.
+
+        Parameters
+        ----------
+        query : a source, or a query over sources
+        span : how much event time before the mark; None: all rows, however many
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> with hp.Graph() as graph:
+        ...     graph.keep(rows, 10)
+        ...     graph.push(rows, {"ts": [0, 5, 12, 20], "value": [0.0, 1.0, 2.0, 3.0]})
+        ...     found = []
+        ...     late = graph.subscribe(rows, found.append, start="history")
+        ...     graph.push(rows, {"ts": [25], "value": [4.0]})
+        >>> late.interval, [row for table in found for row in table["value"].to_pylist()]
+        ((10, None), [2.0, 3.0, 4.0])
+        """
+        check_query(query, "keep")
+        most = None if span is None else duration(span)
+        if most is not None and most < 0:
+            raise ParameterError(f"keep: span must not be negative, got {span!r}")
+        self._now(lambda: self._graph.keep(query.node, most))
+
+    @public
+    def cursor(self, query: Query, *, limit: int = 64, patience: float = 10.0, **how: Any) -> Cursor:
+        """The results of a query for who asks for them: an iterator of tables, until the query has ended.
+
+        Parameters
+        ----------
+        limit : tables that wait to be read; then the graph waits, too
+        patience : seconds after which the subscription fails if nobody reads while the graph waits
+        how : as in `subscribe`
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.table({"ts": [0, 4, 12], "value": [1.0, 2.0, 5.0]}), time="ts", progress=hp.ordered())
+        >>> graph = hp.Graph()
+        >>> [table["sum"].to_pylist() for table in graph.cursor(rows.tumble(10).agg(sum=hp.sum("value")))]
+        [[3.0], [5.0]]
+        """
+        if limit < 1 or not patience > 0:
+            raise ParameterError(f"cursor: limit and patience must be positive, got {limit} and {patience}")
+        cursor = Cursor(self._driver, limit, patience)
+        cursor.subscription = self.subscribe(query, cursor, **how)
+        return cursor
+
+    @public
+    def acursor(self, query: Query, *, limit: int = 64, patience: float = 10.0, **how: Any) -> AsyncCursor:
+        """As `cursor`, for ``async for table in graph.acursor(query)``."""
+        return AsyncCursor(self.cursor(query, limit=limit, patience=patience, **how))
+
+    # --- driving ----------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin to read: sources with a thread of their own fill their queues. `run`, `start` and cursors do it by themselves."""
+        self._check_open("open")
+        self._driver.open()
+
+    def run(self) -> None:
+        """Read all sources that somebody uses, one table of each in a turn, until they have ended.
+
+        Sources to which rows are pushed are left alone.
+        """
+        self._check_open("run")
+        self._driver.run()
+
+    def start(self) -> None:
+        """As `run`, in a thread that goes on until `close`: also for sources and queries that come later."""
+        self._check_open("start")
+        self._driver.start()
+
     # --- its life -------------------------------------------------------------------------------------------------------
 
     def close(self, *, now: bool = False) -> None:
-        """End all sources, give the last results, and end all subscriptions; with `now` nothing more is given. A second call does nothing."""
+        """End all sources, give the last results and end all subscriptions; with `now` nothing more is given. Again, it does nothing."""
         if not self._closed:
             self._closed = True
+            self._driver.close()
             self._turn(lambda: self._close(now))
 
     def _close(self, now: bool) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pyspark.sql import DataFrame, SparkSession
 
+    from hydrophone.api.live import LiveQuery
     from hydrophone.spark.streaming.query import RunningQuery
 
 
@@ -257,6 +258,29 @@ class Query:
             check_output_apart(places_of(self.node), late.path, what="batches: late", writes=".parquet")
         shaped = emit.check_shape(self.node.type, shape)
         return local.Batches(self.node, rows, late or _ERROR, shaped, order, unmarked)
+
+    def live(self, *, late: late.Late | None = None, shape: str = "rows") -> LiveQuery:
+        """Run in this process as rows are pushed: ``push(rows)`` returns the results that have become final, ``close()`` the rest.
+
+        A late row is an error unless `late` says otherwise; rows that are refused with an error change nothing. For several queries,
+        sources that are read, and queries that come and go, there is `hydrophone.Graph`.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> live = rows.tumble(10).agg(sum=hp.sum("value")).live()
+        >>> live.push({"ts": [0, 4], "value": [1.0, 2.0]})["sum"].to_pylist()
+        []
+        >>> live.push({"ts": [12], "value": [5.0]})["sum"].to_pylist()
+        [3.0]
+        >>> live.close()["sum"].to_pylist()
+        [5.0]
+        """
+        from hydrophone.api.live import LiveQuery
+
+        check_late(late, "live")
+        return LiveQuery(self, late, shape)
 
     def start(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from hydrophone.api import Stream, UniformSignal
 from hydrophone.arguments import public
 from hydrophone.connect.arrow import ArrowData, frame_table
 from hydrophone.connect.csv import CsvData, Dialect
-from hydrophone.connect.live import PushedData
+from hydrophone.connect.live import PushedData, ReadOnce
 from hydrophone.connect.parquet import ParquetData
 from hydrophone.errors import ParameterError
 from hydrophone.model.halves import without_halves
@@ -50,7 +50,9 @@ def from_arrow(
     Parameters
     ----------
     table : pyarrow.Table
-        Or a record batch, a reader of them, or what else hands over Arrow's streams.
+        Or a record batch, or what else hands over Arrow's streams.
+        Or a reader of record batches, an iterator or a generator of tables: `batches` and graphs read it as they go, and once; who
+        asks for the whole answer gets it collected.
         Or a schema: the rows are pushed later, into a `Graph` or a query that is ``live()``.
     key : str or list of str
         The column or columns that tell signals apart.
@@ -403,9 +405,13 @@ def read_data(
 
 
 def _arrow_data(given: Any) -> Data:
-    """The rows, or for a schema the columns of rows that will be pushed."""
+    """The rows, or for a schema the columns of rows that will be pushed. What gives tables one after the other is read when it is asked."""
     if isinstance(given, pa.Schema):
         return PushedData(without_halves(given.empty_table()).schema)
+    if isinstance(given, pa.RecordBatchReader):
+        return ReadOnce(given, given.schema)
+    if isinstance(given, Iterator):
+        return ReadOnce(given)
     return ArrowData(without_halves(_as_table(given)))
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.connect.arrow import frame_table
+from hydrophone.connect.arrow import ArrowData, frame_table
 from hydrophone.errors import DataError, ParameterError, UnsupportedError
 from hydrophone.model.halves import without_halves
 from hydrophone.plan.data import Data
@@ -21,6 +22,8 @@ _numbers = itertools.count()
 @dataclass(frozen=True, eq=False)
 class PushedData(Data):
     """Rows that the user pushes: only their columns are known."""
+
+    pushed = True
 
     columns: pa.Schema
     number: int = field(default_factory=lambda: next(_numbers))
@@ -43,6 +46,159 @@ class PushedData(Data):
             f"{self.identity} has no rows of its own: they are pushed",
             hint="query.live() takes rows of one query, hp.Graph of several",
         )
+
+
+class ReadOnce(Data):
+    """Rows of an iterator or reader. As they come they are read once; who wants the whole gets it collected, again and again."""
+
+    def __init__(self, tables: Iterator[Any], schema: pa.Schema | None = None) -> None:
+        self._number, self._begun = next(_numbers), False
+        self._whole: ArrowData | None = None
+        if schema is None:
+            first = next(tables, None)
+            if first is None:
+                raise ParameterError("from_arrow: the iterator gives nothing, so that its columns are unknown")
+            tables = itertools.chain([first], tables)
+            schema = _as_table(first, pa.schema([]), "from_arrow").schema
+        self._tables, self._schema = tables, without_halves(schema.empty_table()).schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a row: those of the first table."""
+        return self._schema
+
+    @property
+    def identity(self) -> str:
+        """Every iterator is data of its own."""
+        return f"reader-{self._number}"
+
+    def tables(
+        self, columns: list[str], rows: int | None = None, where: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """The rows: as they come if a number of them is asked for, else collected first."""
+        if rows is None or self._whole is not None:
+            yield from self._collected().tables(columns, rows)
+            return
+        for table in self._next_tables():
+            for start in range(0, len(table), rows):
+                yield table.slice(start, rows).select(columns)
+
+    def _next_tables(self) -> Iterator[pa.Table]:
+        if self._begun:
+            raise DataError(
+                f"{self.identity} has been read, and what it gave is gone",
+                hint="make a new reader, or collect it first: pa.table(...) of a reader, pa.concat_tables of tables",
+            )
+        self._begun = True
+        for found in self._tables:
+            yield conform(found, self._schema, self.identity)
+
+    def _collected(self) -> ArrowData:
+        if self._whole is None:
+            self._whole = ArrowData(pa.concat_tables([self._schema.empty_table(), *self._next_tables()]))
+        return self._whole
+
+    def check_batch(self, title: str) -> None:
+        """What was collected travels with the plan."""
+
+    def for_tasks(self, columns: Sequence[str]) -> Data:
+        """A table with the columns that are needed."""
+        return self._collected().for_tasks(columns)
+
+    def read(
+        self, unit: Any, numbers: Sequence[int] | None, columns: Sequence[str], where: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """All rows."""
+        return self._collected().read(unit, numbers, columns)
+
+
+class End:
+    """What `Source.read` returns when there will be no more rows."""
+
+    def __repr__(self) -> str:
+        return "END"
+
+
+END = End()
+
+
+class Source(Data):
+    """Rows that come while a query runs. Subclass it, and hand it to `hydrophone.read.data`.
+
+    A graph reads it in a thread of its own, with a bounded queue: a source that waits holds up nobody, and one that is too fast is
+    held up. What a method raises fails the subscriptions that read the source, and no others.
+
+    Attributes
+    ----------
+    schema : the columns of a row; rows with others are an error
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> class Countdown(hp.Source):
+    ...     schema = pa.schema([("ts", pa.int64()), ("left", pa.int64())])
+    ...     def open(self):
+    ...         self.left = 3
+    ...     def read(self, limit):
+    ...         self.left -= 1
+    ...         return self.END if self.left < 0 else pa.table({"ts": [10 - self.left], "left": [self.left]})
+    >>> hp.read.data(Countdown(), time="ts").to_arrow()["left"].to_pylist()
+    [2, 1, 0]
+    """
+
+    live = True
+    END = END
+    schema: pa.Schema = pa.schema([])  # type: ignore[assignment]
+
+    def open(self) -> None:
+        """Begin; called once before the first `read`, in the thread that reads."""
+
+    def close(self) -> None:
+        """End; called after the last `read`, also when that has raised. It may be called twice."""
+
+    def read(self, limit: int) -> Any:
+        """Up to `limit` rows as a table or a dictionary of columns, None where there is nothing at the moment, or `END`."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Called from another thread while `read` hangs and the graph closes; by default `close`."""
+        self.close()
+
+    @property
+    def identity(self) -> str:
+        """Every object is a source of its own."""
+        number = vars(self).setdefault("_number", next(_numbers))
+        return f"{type(self).__name__}-{number}"
+
+    def tables(
+        self, columns: list[str], rows: int | None = None, where: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """All rows, as they come."""
+        return self.tables_until(threading.Event(), columns, rows or MOST_ROWS)
+
+    def tables_until(self, stop: threading.Event, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """The rows, as they come, until `stop` is set."""
+        self.open()
+        try:
+            idle = 0
+            while not stop.is_set():
+                found = self.read(rows)
+                if found is END:
+                    return
+                if found is None:
+                    idle += 1
+                    stop.wait(min(IDLE * idle, LONGEST_IDLE))
+                    continue
+                idle = 0
+                yield conform(found, self.schema, self.identity).select(columns)
+        finally:
+            self.close()
+
+
+MOST_ROWS = 65_536
+"""Rows that a source is asked for at a time, where nobody says otherwise."""
+IDLE, LONGEST_IDLE = 0.001, 0.05
+"""Seconds after which a source that had nothing is asked again: longer each time, up to a bound."""
 
 
 def conform(rows: Any, schema: pa.Schema, what: str) -> pa.Table:

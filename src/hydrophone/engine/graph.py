@@ -9,19 +9,22 @@ import pyarrow as pa
 
 from hydrophone.compiler.compile import compile_plan
 from hydrophone.compiler.ports import over_leaves
+from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit
 from hydrophone.engine.changes import Changes
 from hydrophone.engine.late import Late
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.readers import Ended
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
 from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
 from hydrophone.engine.turns import Feed, Turns, latest_end
 from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, first_waiting_operator
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, PlanError
 from hydrophone.model.batch import Batch
 from hydrophone.model.time import MIN_TIME, format_instant
 from hydrophone.plan.node import Node, topological
+from hydrophone.plan.reach import UNBOUNDED
 from hydrophone.plan.source import Port, Source, sources
 
 Start = Literal["settled", "fresh", "history"] | int
@@ -54,6 +57,7 @@ class RunningGraph:
         self._complete: set[Node] = set()
         self._made: dict[Node, int] = {}
         self.delivering = False
+        self._histories = 0
 
     @property
     def pipeline(self) -> Pipeline:
@@ -94,6 +98,8 @@ class RunningGraph:
         new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
         self._run([*self._roots(), lowered])
         self.subscriptions.append(new)
+        if start == "history":
+            self._send_history(lowered)
         for feed in feeds:
             waits = first_waiting_operator(root, feed.source)
             if waits != NOTHING:
@@ -104,6 +110,10 @@ class RunningGraph:
         """The plan to run, and the first instant of the interval."""
         if start == "fresh":
             return self._over_ports(root, _from_now_on), MIN_TIME
+        if start == "history":
+            self._histories += 1
+            lowered = self._over_ports(root, self._with_history)
+            return lowered, settled_start(lowered, self._missed_of_history, {})
         lowered = self._over_ports(root, _port)
         settled = settled_start(lowered, lambda port: self._feed_of(port).latest_end, self._made)
         if start == "settled":
@@ -116,6 +126,52 @@ class RunningGraph:
             )
         return lowered, start
 
+    # --- history --------------------------------------------------------------------------------------------------------
+
+    def keep(self, root: Node, span: int | None) -> None:
+        """Keep the rows of all sources of a query that its results of the last `span` need."""
+        for leaf, reach in reach_of_sources(root).items():
+            assert isinstance(leaf, Source)
+            if leaf.progress is None and span is not None:
+                raise ParameterError(
+                    f"keep: {leaf.title} promises no progress, so that no row would ever be old",
+                    hint='promise progress, such as progress=hp.delayed("5s"), or keep all rows: keep(stream, None)',
+                )
+            if span is not None and (reach.before is None or reach.before >= UNBOUNDED):
+                raise PlanError(
+                    f"keep: the query may need rows of {leaf.title} from any time before ({reach.why})",
+                    hint="keep all rows, keep(stream, None), or rows of the source itself",
+                )
+            self.feed(leaf).keep(None if span is None else span + (reach.before or 0))
+
+    def _with_history(self, feed: Feed) -> Node:
+        port = _port(feed)
+        return port if feed.latest_end == MIN_TIME else Since(inputs=(port,), start=MIN_TIME, history=self._histories)
+
+    def _missed_of_history(self, port: Node) -> int:
+        feed = self._feed_of(port)
+        if feed.latest_end == MIN_TIME:
+            return MIN_TIME
+        if feed.kept is None:
+            raise PlanError(
+                f"subscribe: {feed.source.title} keeps no rows, and some have come already",
+                hint='keep them from the beginning: graph.keep(stream, "10min")',
+            )
+        return feed.kept.missed
+
+    def _send_history(self, root: Node) -> None:
+        """Give the kept rows to a new subscription, whose operators are its own."""
+        for node in root.topological():
+            if isinstance(node, Since):
+                feed = self._feed_of(node.inputs[0])
+                assert feed.kept is not None
+                for table in feed.kept:
+                    self.pipeline.send(node, self.pipeline.batch(feed.number, table))
+        if not self.delivering:
+            self.turn()
+
+    # --- what runs ------------------------------------------------------------------------------------------------------
+
     def _change(self, change: Callable[[], None]) -> None:
         """Let a subscription change itself between two turns."""
 
@@ -127,8 +183,10 @@ class RunningGraph:
 
     def _roots(self) -> list[Node]:
         """What must run: all ports, the subscriptions and what is warm."""
-        ports = [_port(feed) for feed in self.turns.feeds]
-        return [*ports, *(s.root for s in self.subscriptions if not s.done), *self.warm]
+        return [*(_port(feed) for feed in self.turns.feeds), *self._used()]
+
+    def _used(self) -> list[Node]:
+        return [*(s.root for s in self.subscriptions if not s.done), *self.warm]
 
     def _run(self, roots: Iterable[Node]) -> None:
         """Run these roots and no others.
@@ -161,9 +219,43 @@ class RunningGraph:
 
     def push(self, feed: Feed, table: pa.Table) -> None:
         """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
+        feed.pushed = True
         for piece in self._cuts[feed.number].split(table):
             self.turns.rows(feed.number, piece)
             self.turn()
+
+    def take(self, taken: Iterable[tuple[Feed, pa.Table | Ended]]) -> None:
+        """Take what sources gave, in one turn. An error of a source fails the subscriptions that read it."""
+        for feed, found in taken:
+            try:
+                if isinstance(found, Ended):
+                    feed.ended = True
+                    if found.error is not None:
+                        raise found.error
+                else:
+                    *before, last = self._cuts[feed.number].split(found)
+                    for piece in before:
+                        self.turns.rows(feed.number, piece)
+                        self.turn()
+                    self.turns.rows(feed.number, last)
+            except Exception as error:
+                self._fail(feed, error)
+        self.turn()
+
+    def _fail(self, feed: Feed, error: Exception) -> None:
+        """A source failed: so do all that read it, and it is not read any more."""
+        feed.ended = True
+        port = _port(feed)
+        for subscription in self.subscriptions:
+            if port in subscription.root.topological():
+                subscription.finish(error)
+        self.warm = {root: None for root in self.warm if port not in root.topological()}
+        self.settle()
+
+    def read_feeds(self) -> list[Feed]:
+        """The sources that somebody uses, that have rows of their own to read, and that have not ended."""
+        used = {node for root in self._used() for node in root.topological() if not node.inputs}
+        return [f for f in self.turns.feeds if not (f.ended or f.pushed or f.source.data.pushed) and _port(f) in used]
 
     def turn(self) -> None:
         """Let progress pass and deliver results."""

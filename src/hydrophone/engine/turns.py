@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hydrophone.engine.kept import KeptRows
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, MarkWatch, UnmarkedSources
@@ -30,17 +31,20 @@ class Feed:
     tracker : its marks; None where it promises nothing
     late : what happens to its late rows
     ended : whether it has no more rows
+    pushed : whether the user pushes its rows, so that nobody reads it
     rows : how many rows it has given, late ones too
     latest_end : the largest end of all rows that were not late; ``MIN_TIME`` before the first one
+    kept : rows for queries that come later, where somebody asked for it
     """
 
     def __init__(self, source: Source, number: int, late: Late) -> None:
         self.source, self.number = source, number
         self.tracker = Tracker(source.progress) if source.progress else None
         self.late = LateRows(late, source.layout.time, source.layout.end, source.title)
-        self.ended = False
+        self.ended = self.pushed = False
         self.rows = 0
         self.latest_end = MIN_TIME
+        self.kept: KeptRows | None = None
 
     def admit(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
         """The rows that are not late, as a batch; the marks of the source advance. Bad rows are an error, and move no mark."""
@@ -58,6 +62,8 @@ class Feed:
         tracker.see(seen, limit)
         if ends is not None:
             ends.see(last, ends.limit(last))
+        if self.kept is not None and batch is not None and len(batch):
+            self.kept.add(table, first_end(batch), latest_end(batch), tracker.mark)
         return batch
 
     def _batch(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
@@ -65,6 +71,13 @@ class Feed:
         if batch is not None and len(batch):
             self.latest_end = max(self.latest_end, latest_end(batch))
         return batch
+
+    def keep(self, span: int | None) -> None:
+        """Keep rows for queries that come later."""
+        if self.kept is None:
+            self.kept = KeptRows(span, self.latest_end)
+        else:
+            self.kept.widen(span)
 
     @property
     def progress(self) -> Progress:
@@ -81,6 +94,15 @@ def latest_end(batch: Batch) -> int:
     if isinstance(batch, Segments):
         return int(batch.base.times(batch.slot, batch.next).max())
     return int(batch.time.max()) + 1
+
+
+def first_end(batch: Batch) -> int:
+    """The smallest end of the rows of a batch; of signals that of their first sample, or less."""
+    if isinstance(batch, Events):
+        return int(batch.stop.min())
+    if isinstance(batch, Segments):
+        return int(batch.base.times(batch.slot, batch.first).min())
+    return int(batch.time.min()) + 1
 
 
 class Turns:

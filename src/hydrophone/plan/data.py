@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -104,6 +105,18 @@ class Data:
         raise UnsupportedError(
             f"the local engine cannot read {self.identity}", hint="run this query on Spark, or collect the data first"
         )
+
+    live: ClassVar[bool] = False
+    """Whether reading may wait for rows that are still to come: a graph then reads it in a thread (`tables_until`)."""
+    pushed: ClassVar[bool] = False
+    """Whether there is nothing to read, because rows are pushed."""
+
+    def tables_until(self, stop: threading.Event, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """The rows of live data, until `stop` is set."""
+        return self.tables(columns, rows)
+
+    def wake(self) -> None:
+        """Called from another thread while a read hangs that is not wanted any more."""
 
     # --- tasks of a batch ---------------------------------------------------------------------------------------------
 
