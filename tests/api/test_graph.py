@@ -579,3 +579,121 @@ def test_a_reader_that_is_asked_for_the_whole_can_be_asked_again() -> None:
     stream = hp.from_arrow(pa.RecordBatchReader.from_batches(SCHEMA, lazily(5, [])), time="ts")
     assert stream.to_arrow().equals(stream.to_arrow()) and len(stream.to_arrow()) == 10
     assert sum(len(t) for t in stream.batches(3)) == 10
+
+
+# --- synthetic sources ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arrivals", ["constant", "poisson", "bursty"])
+def test_synthetic_rows_depend_on_the_seed_alone(arrivals: Any) -> None:
+    def made(seed: int = 3) -> hp.Stream:
+        return hp.read.synthetic("1us", rows=10_000, arrivals=arrivals, keys=4, burst=20, seed=seed)
+
+    whole = made().to_arrow()
+    pieces = pa.concat_tables(made().batches(777))
+    assert len(whole) == 10_000 and whole.equals(pieces)
+    assert not whole.equals(made(4).to_arrow())
+    gaps = np.diff(whole["ts"].to_numpy())
+    spread = {"constant": (0, 0.01), "poisson": (0.8, 1.2), "bursty": (3, 7)}[arrivals]
+    assert 700 < gaps.mean() < 1300 and (gaps >= 0).all()
+    assert spread[0] <= gaps.std() / gaps.mean() <= spread[1]
+
+
+def test_synthetic_rows_can_come_by_the_clock() -> None:
+    found: list[float] = []
+    begin = time.monotonic()
+    with hp.Graph() as graph:
+        graph.subscribe(
+            hp.read.synthetic("20ms", rows=11, paced=True), lambda t: found.append(time.monotonic() - begin)
+        )
+        graph.run()
+    assert found[-1] >= 0.2 and len(found) > 3
+
+
+def test_synthetic_rows_check_their_law() -> None:
+    with pytest.raises(ParameterError, match="'constant', 'poisson' or 'bursty'"):
+        hp.read.synthetic(arrivals="normal")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="keys must be positive"):
+        hp.read.synthetic(keys=0)
+
+
+# --- what it does -----------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_say_what_they_take_give_keep_and_cost() -> None:
+    rows = pushed(name="readings")
+    loud = rows.where(hp.col("value") >= 50)
+    with hp.Graph() as graph:
+        assert graph.explain() == "nobody has subscribed"
+        graph.subscribe(sums(loud), lambda _: None)
+        graph.subscribe(loud, lambda _: None)
+        for t in range(0, 100, 10):
+            graph.push(rows, numbers(*range(t, t + 10)))
+        source, where, tumble = graph.nodes()
+        assert source["operator"] == "source readings" and source["rows_in"] == 100 and source["mark"] == 99
+        assert where["rows_in"] == 100 and where["selectivity"] == 0.5 and where["batches"] == 10
+        assert tumble["rows_in"] == 50 and tumble["rows_out"] == 4 and tumble["state_bytes"] > 0
+        assert where["subscriptions"] == 2 and tumble["subscriptions"] == 1 and where["rate"] > 0
+        assert all(node["batch_ms"] > 0 for node in (where, tumble))
+        text = graph.explain()
+    assert text.count("where(") == 1 and "100 rows in, 50 out" in text and "(shared" in text
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------------
+
+
+def test_many_threads_push_subscribe_pause_and_fail() -> None:
+    """Each settled subscription has exactly the rows of its interval, whatever the others do; nothing hangs."""
+    sources = [pushed() for _ in range(3)]
+    graph, errors = hp.Graph(), list[BaseException]()
+    kept: list[tuple[Any, list[pa.Table], int, bool]] = []
+    stop = threading.Event()
+
+    def push(number: int) -> None:
+        for t in range(0, 600):
+            graph.push(sources[number], numbers(t))
+
+    def fail(table: pa.Table) -> None:
+        raise ZeroDivisionError
+
+    def come_and_go(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        while not stop.is_set():
+            number, found = int(rng.integers(3)), list[pa.Table]()
+            bad = bool(rng.random() < 0.3)
+            subscription = graph.subscribe(sums(sources[number]), fail if bad else found.append)
+            time.sleep(float(rng.random()) * 0.02)
+            paused = bool(rng.random() < 0.3)
+            if paused:
+                subscription.pause()
+                subscription.resume()
+            subscription.unsubscribe()
+            if not bad:
+                kept.append((subscription, found, number, paused))
+
+    def guarded(work: Any, argument: int) -> None:
+        try:
+            work(argument)
+        except BaseException as error:
+            errors.append(error)
+
+    pushers = [threading.Thread(target=guarded, args=(push, n)) for n in range(3)]
+    others = [threading.Thread(target=guarded, args=(come_and_go, n)) for n in range(3)]
+    for thread in [*pushers, *others]:
+        thread.start()
+    for thread in pushers:
+        thread.join(120)
+    stop.set()
+    for thread in others:
+        thread.join(30)
+    assert not any(t.is_alive() for t in [*pushers, *others]) and not errors
+    graph.close()
+    assert len(kept) > 10
+    for subscription, found, _, paused in kept:
+        assert subscription.done and subscription.error is None
+        start, end = subscription.interval
+        wanted = [
+            float(sum(range(t, t + 10))) for t in range(0, 600, 10) if t >= (start or 0) and (end is None or t < end)
+        ]
+        got = values(found, "sum")
+        assert got == wanted or (paused and set(got) <= set(wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -11,6 +12,7 @@ import pyarrow as pa
 from hydrophone.api.cursor import AsyncCursor, Cursor
 from hydrophone.api.query import Query, check_late, check_query
 from hydrophone.arguments import public
+from hydrophone.compiler.explain import title, tree
 from hydrophone.connect.live import conform
 from hydrophone.connect.sink import CallbackSink, Sink
 from hydrophone.engine import emit, late
@@ -20,7 +22,8 @@ from hydrophone.engine.subscription import Subscription
 from hydrophone.engine.turns import Feed
 from hydrophone.errors import ParameterError, PlanError
 from hydrophone.model.time import Duration, Instant, duration, instant
-from hydrophone.plan.source import Source, sources
+from hydrophone.plan.node import Node
+from hydrophone.plan.source import Port, Source, sources
 
 STARTS = ("settled", "fresh", "history")
 
@@ -231,6 +234,64 @@ class Graph:
         """As `run`, in a thread that goes on until `close`: also for sources and queries that come later."""
         self._check_open("start")
         self._driver.start()
+
+    # --- what it does -----------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """What runs, inputs first, and how it does since it began: one entry per operator or source, whoever shares it.
+
+        ``operator`` and ``digest`` name it; ``rows_in``, ``rows_out``, ``batches`` and ``selectivity`` (rows out for each row in) count,
+        in samples for signals; ``rate`` is rows in per second by the clock, ``batch_ms`` milliseconds of work for a batch, marks
+        included; ``state_bytes`` is what it keeps, ``mark`` how far its results are final, in nanoseconds, ``queue`` how many tables of
+        a source wait, and ``subscriptions`` how many read it.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> columns = pa.schema([("ts", pa.int64()), ("value", pa.float64())])
+        >>> rows = hp.from_arrow(columns, time="ts", progress=hp.ordered(), name="readings")
+        >>> graph = hp.Graph()
+        >>> subscription = graph.subscribe(rows.where(hp.col("value") > 2), lambda table: None)
+        >>> graph.push(rows, {"ts": [0, 4, 11, 12], "value": [1.0, 3.0, 1.0, 0.0]})
+        >>> [(node["operator"].partition("(")[0], node["rows_in"], node["selectivity"], node["mark"]) for node in graph.nodes()]
+        [('source readings', 4, 1.0, 12), ('where', 4, 0.25, 12)]
+        """
+        return self._now(lambda: [self._described(node) for node in self._graph.pipeline.nodes])
+
+    def _described(self, node: Node) -> dict[str, Any]:
+        graph, now = self._graph, time.perf_counter()
+        station, meter = graph.pipeline.stations[node], graph.meters[node]
+        feed = graph.turns.feeds[node.number] if isinstance(node, Port) else None
+        rows = meter.rows_in if feed is None else feed.rows
+        given = meter.rows_out if feed is None else feed.rows - feed.late.count
+        kept = feed.kept.nbytes if feed is not None and feed.kept is not None else 0
+        return {
+            "operator": title(node if feed is None else feed.source),
+            "digest": node.digest,
+            "rows_in": rows,
+            "rows_out": given,
+            "batches": meter.batches,
+            "selectivity": given / rows if rows else None,
+            "rate": rows / max(now - meter.begun, 1e-9),
+            "batch_ms": 1e3 * meter.seconds / meter.batches if meter.batches else None,
+            "state_bytes": station.nbytes + kept,
+            "mark": station.progress.mark,
+            "queue": 0 if feed is None else self._driver.waiting(feed),
+            "subscriptions": sum(s.root in station.roots for s in graph.subscriptions),
+        }
+
+    def explain(self) -> str:
+        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost and state."""
+        return self._now(self._explained)
+
+    def _explained(self) -> str:
+        def more(node: Node) -> str:
+            found = self._described(node)
+            cost = "" if found["batch_ms"] is None else f", {found['batch_ms']:.2f} ms a batch"
+            return f"; {found['rows_in']} rows in, {found['rows_out']} out{cost}, {found['state_bytes']:,} B of state"
+
+        roots = list(dict.fromkeys(self._graph.used()))
+        return "\n".join(tree(roots, more)) if roots else "nobody has subscribed"
 
     # --- its life -------------------------------------------------------------------------------------------------------
 

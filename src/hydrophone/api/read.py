@@ -8,8 +8,9 @@ from hydrophone.api.sources import read_csv as csv
 from hydrophone.api.sources import read_data as data
 from hydrophone.api.sources import read_parquet as parquet
 from hydrophone.api.sources import read_segments as segments
+from hydrophone.api.sources import read_synthetic as synthetic
 
-__all__ = ["csv", "data", "parquet", "segments", "wav"]
+__all__ = ["csv", "data", "parquet", "segments", "synthetic", "wav"]
 
 if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there
 

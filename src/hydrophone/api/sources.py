@@ -15,9 +15,10 @@ from hydrophone.connect.arrow import ArrowData, frame_table
 from hydrophone.connect.csv import CsvData, Dialect
 from hydrophone.connect.live import PushedData, ReadOnce
 from hydrophone.connect.parquet import ParquetData
+from hydrophone.connect.synthetic import Synthetic
 from hydrophone.errors import ParameterError
 from hydrophone.model.halves import without_halves
-from hydrophone.model.progress import Policy
+from hydrophone.model.progress import Policy, ordered
 from hydrophone.model.time import Duration, duration, instant
 from hydrophone.model.time import period as exact_period
 from hydrophone.model.timebase import Timebase
@@ -402,6 +403,43 @@ def read_data(
         )
     layout = Layout(data.schema, _names(key), time, end, sequence)
     return Stream(build(Source(data=data, layout=layout, progress=progress, label=name)))
+
+
+@public
+def read_synthetic(
+    period: Duration = "1ms",
+    *,
+    rows: int | None = 1000,
+    arrivals: Literal["constant", "poisson", "bursty"] = "constant",
+    keys: int = 1,
+    burst: int = 10,
+    seed: int = 0,
+    paced: bool = False,
+    name: str | None = None,
+) -> Stream:
+    """Made-up rows with the columns ``key``, ``ts`` and ``value``, in the order of time: for trials and for measuring.
+
+    Parameters
+    ----------
+    period : duration
+        How far rows are apart on average.
+    rows : int, optional
+        How many; None: no end.
+    arrivals : str
+        ``"constant"``: one period apart; ``"poisson"``: exponentially; ``"bursty"``: `burst` rows close together, then a pause.
+    keys, seed : int
+        The number of keys, and the seed. Equal seeds give equal rows, however they are read.
+    paced : bool
+        Whether rows come as their times pass by the clock; otherwise as fast as they are read.
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> hp.read.synthetic("10ns", rows=100).tumble(500).agg(n=hp.count()).to_arrow()["n"].to_pylist()
+    [50, 50]
+    """
+    data = Synthetic(duration(period), rows, arrivals, keys=keys, burst=burst, seed=seed, paced=paced)
+    return read_data(data, key="key", time="ts", progress=ordered(), name=name)
 
 
 def _arrow_data(given: Any) -> Data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 from hydrophone.compiler.compile import PASSES, Host, Stage, compile_plan, lower, stages
 from hydrophone.compiler.reach import reach_of_sources
@@ -20,18 +21,18 @@ def explain(root: Node, stage: str = "logical") -> str:
     if stage not in STAGES:
         raise ParameterError(f"explain: no stage {stage!r}; there are: {', '.join(STAGES)}, spark")
     if stage == "logical":
-        return "\n".join([*_tree([root]), "", *_summary(root)])
+        return "\n".join([*tree([root]), "", *_summary(root)])
     if stage == "lowered":
-        return "\n".join(_tree(lower([root], Host.LOCAL).roots, state=True))
+        return "\n".join(tree(lower([root], Host.LOCAL).roots, _state))
     if stage == "stages":
         cut = stages(root, Host.STREAM)
         return "\n".join(line for number, s in enumerate(cut) for line in _stage(number, s))
     # A plan by shards goes through all passes.
-    return "\n".join(_tree([compile_plan(root, Host.SHARDS, stage)]))
+    return "\n".join(tree([compile_plan(root, Host.SHARDS, stage)]))
 
 
-def _tree(roots: tuple[Node, ...] | list[Node], *, state: bool = False) -> list[str]:
-    """One line per node, inputs indented below; a node that is shared is written once. With `state`, what a key takes."""
+def tree(roots: Sequence[Node], more: Callable[[Node], str] = lambda _: "") -> list[str]:
+    """One line per node, inputs indented below; a node that is shared is written once. `more` is said of each beside its type."""
     readers = Counter(child for node in topological(roots) for child in dict.fromkeys(node.inputs))
     lines: list[str] = []
     seen: set[Node] = set()
@@ -44,8 +45,7 @@ def _tree(roots: tuple[Node, ...] | list[Node], *, state: bool = False) -> list[
             continue
         seen.add(node)
         reach = "".join(f", reach {r}" for r in dict.fromkeys(node.reaches) if r.before != 0 or r.after != 0)
-        kept = _state(node) if state else ""
-        lines.append(f"{'  ' * depth}{title(node)} -> {node.type.describe()}{reach}{kept}{mark}")
+        lines.append(f"{'  ' * depth}{title(node)} -> {node.type.describe()}{reach}{more(node)}{mark}")
         stack += [(child, depth + 1) for child in reversed(node.inputs)]
     return lines
 
@@ -87,5 +87,5 @@ def _stage(number: int, stage: Stage) -> list[str]:
     for port, source in enumerate(stage.inputs):
         feed = f"stage {source.stage}" if source.source is None else title(source.source)
         lines.append(f"  port {port} <- {feed}, before the exchange:")
-        lines += [f"    {line}" for line in _tree([source.prefix])]
-    return lines + [f"  {line}" for line in _tree([stage.root])]
+        lines += [f"    {line}" for line in tree([source.prefix])]
+    return lines + [f"  {line}" for line in tree([stage.root])]

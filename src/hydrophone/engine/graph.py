@@ -13,6 +13,7 @@ from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit
 from hydrophone.engine.changes import Changes
 from hydrophone.engine.late import Late
+from hydrophone.engine.meter import Meter, measure
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.readers import Ended
 from hydrophone.engine.since import Since, settled_start, unbounded
@@ -43,6 +44,7 @@ class RunningGraph:
     turns : the pipeline and the sources
     changes : what keeps turns and changes apart
     subscriptions : those that are not done
+    meters : what every station takes, gives and costs
     warm : roots that run on without a subscription
     delivering : whether a turn is about to give results to sinks: operators rest, and queries may come
     """
@@ -56,6 +58,7 @@ class RunningGraph:
         self._cuts: list[MarkCuts] = []
         self._complete: set[Node] = set()
         self._made: dict[Node, int] = {}
+        self.meters: dict[Node, Meter] = {}
         self.delivering = False
         self._histories = 0
 
@@ -75,7 +78,7 @@ class RunningGraph:
         feed = self.turns.follow(source)
         self._feeds[source.port(0)] = feed
         self._cuts.append(MarkCuts(source))
-        self.pipeline.add([source.port(feed.number)])
+        self._run(self._roots())
         return feed
 
     def _feed_of(self, port: Node) -> Feed:
@@ -183,9 +186,10 @@ class RunningGraph:
 
     def _roots(self) -> list[Node]:
         """What must run: all ports, the subscriptions and what is warm."""
-        return [*(_port(feed) for feed in self.turns.feeds), *self._used()]
+        return [*(_port(feed) for feed in self.turns.feeds), *self.used()]
 
-    def _used(self) -> list[Node]:
+    def used(self) -> list[Node]:
+        """What somebody subscribes to, or what is warm."""
         return [*(s.root for s in self.subscriptions if not s.done), *self.warm]
 
     def _run(self, roots: Iterable[Node]) -> None:
@@ -209,10 +213,14 @@ class RunningGraph:
         new = [r for r in wanted if r not in pipeline.roots]
         if new:
             pipeline.add(new)
+            for node, station in pipeline.stations.items():
+                if node not in self.meters:
+                    self.meters[node] = measure(station)
         gone = [r for r in pipeline.roots if r not in wanted]
         if gone:
             pipeline.drop(gone)
         self._complete &= pipeline.stations.keys()
+        self.meters = {node: meter for node, meter in self.meters.items() if node in pipeline.stations}
         self._made = {n: self._made.get(n, MIN_TIME) for n in endless}
 
     # --- turns ----------------------------------------------------------------------------------------------------------
@@ -254,7 +262,7 @@ class RunningGraph:
 
     def read_feeds(self) -> list[Feed]:
         """The sources that somebody uses, that have rows of their own to read, and that have not ended."""
-        used = {node for root in self._used() for node in root.topological() if not node.inputs}
+        used = {node for root in self.used() for node in root.topological() if not node.inputs}
         return [f for f in self.turns.feeds if not (f.ended or f.pushed or f.source.data.pushed) and _port(f) in used]
 
     def turn(self) -> None:
