@@ -326,6 +326,18 @@ def test_late_rows_are_an_error_for_who_pushes_them() -> None:
     assert values(found) == [5.0, 6.0, 9.0]
 
 
+def test_rows_that_are_refused_move_no_mark_of_a_key() -> None:
+    schema = pa.schema([("k", pa.string()), *SCHEMA])
+    rows, found = hp.from_arrow(schema, key="k", time="ts", progress=hp.delayed(100, per_key=0)), list[pa.Table]()
+    with hp.Graph() as graph:
+        graph.subscribe(rows, found.append)
+        graph.push(rows, {"k": ["a"], **numbers(5)})
+        with pytest.raises(LateEventError):
+            graph.push(rows, {"k": ["a", "a"], **numbers(9, 4)})
+        graph.push(rows, {"k": ["a"], **numbers(7)})
+    assert values(found) == [5.0, 7.0]
+
+
 def test_a_closed_graph_takes_nothing() -> None:
     rows = pushed()
     graph = hp.Graph()

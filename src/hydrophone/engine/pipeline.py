@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -156,16 +156,23 @@ class Pipeline:
 
         The rows, late ones too, then advance the marks of their keys.
         """
+        threshold, see = self._threshold(port, table, mark)
+        see()
+        return threshold
+
+    def _threshold(self, port: int, table: pa.Table, mark: int) -> tuple[int | Ints, Callable[[], None]]:
+        """As `late_threshold`, and what lets the rows advance the marks of their keys."""
         node = self.ports.get(port)
         marks = None if node is None else self.stations[node].key_marks
         if marks is None or not len(table):
-            return mark
+            return mark, _nothing
         assert isinstance(node, Port) and node.progress is not None
         slot = key_slots(table, node.layout, marks.keys)
         threshold = marks_of_slots(marks.all(mark), slot)
-        if not node.progress.own:
-            marks.see(slot, instants(table[node.layout.time], node.layout.time))
-        return threshold
+        if node.progress.own:
+            return threshold, _nothing
+        times = instants(table[node.layout.time], node.layout.time)
+        return threshold, lambda: marks.see(slot, times)
 
     def split_late(
         self, port: int, table: pa.Table, mark: int, kept: LateRows, ends: int = MIN_TIME, limit: int = MAX_TIME
@@ -185,7 +192,10 @@ class Pipeline:
     def _split_late(self, port: int, node: Node | None, table: pa.Table, mark: int, kept: LateRows) -> pa.Table:
         policy = node.progress if isinstance(node, Port) else None
         if not isinstance(node, Port) or policy is None or policy.column is None:
-            return kept.split_late(table, self.late_threshold(port, table, mark))
+            threshold, see = self._threshold(port, table, mark)
+            found = kept.split_late(table, threshold)
+            see()  # not before: rows that are refused with an error speak for nobody
+            return found
         column = policy.column
         marked = table.filter(pc.is_valid(table[column]))
         marks = self.stations[node].key_marks
@@ -361,6 +371,10 @@ class Pipeline:
         self._written.see(blocks)
         for path in strange:
             self._written.drop(checkpoint.block_owner(path))
+
+
+def _nothing() -> None:
+    """No marks of keys to advance."""
 
 
 def _located(station: Station, error: Exception) -> Exception:
