@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from hydrophone.api import Stream, UniformSignal
 from hydrophone.arguments import public
+from hydrophone.connect import live
 from hydrophone.connect.arrow import ArrowData, frame_table
 from hydrophone.connect.csv import CsvData, Dialect
-from hydrophone.connect.live import PushedData, ReadOnce
 from hydrophone.connect.parquet import ParquetData
 from hydrophone.connect.synthetic import Synthetic
 from hydrophone.errors import ParameterError
@@ -372,7 +372,7 @@ def _segments(
 
 @public
 def read_data(
-    data: Data,
+    data: Data | live.Source,
     *,
     key: Key = (),
     time: str,
@@ -385,8 +385,8 @@ def read_data(
 
     Parameters
     ----------
-    data : hydrophone.plan.data.Data
-        Mostly a format of files: see ``docs/add-a-connector.md``.
+    data : hydrophone.plan.data.Data or hydrophone.Source
+        A `hydrophone.Source` of your own, whose rows come while the query runs; or a format of files: see ``docs/add-a-connector.md``.
 
     Examples
     --------
@@ -396,6 +396,8 @@ def read_data(
     >>> hp.read.data(ArrowData(rows), time="ts").signal("value").sample(10, fill=hp.linear()).to_arrow()["value"].to_pylist()
     [1.0, 2.0, 3.0]
     """
+    if isinstance(data, live.Source):
+        data = live.SourceData(data)
     if not hasattr(data, "location"):
         raise ParameterError(
             f"read.data: needs the data of a connector, got {_kind(data)}",
@@ -438,18 +440,18 @@ def read_synthetic(
     >>> hp.read.synthetic("10ns", rows=100).tumble(500).agg(n=hp.count()).to_arrow()["n"].to_pylist()
     [50, 50]
     """
-    data = Synthetic(duration(period), rows, arrivals, keys=keys, burst=burst, seed=seed, paced=paced)
-    return read_data(data, key="key", time="ts", progress=ordered(), name=name)
+    made = Synthetic(duration(period), rows, arrivals, keys=keys, burst=burst, seed=seed, paced=paced)
+    return read_data(made, key="key", time="ts", progress=ordered(), name=name)
 
 
 def _arrow_data(given: Any) -> Data:
     """The rows, or for a schema the columns of rows that will be pushed. What gives tables one after the other is read when it is asked."""
     if isinstance(given, pa.Schema):
-        return PushedData(without_halves(given.empty_table()).schema)
+        return live.PushedData(without_halves(given.empty_table()).schema)
     if isinstance(given, pa.RecordBatchReader):
-        return ReadOnce(given, given.schema)
+        return live.ReadOnce(given, given.schema)
     if isinstance(given, Iterator):
-        return ReadOnce(given)
+        return live.ReadOnce(given)
     return ArrowData(without_halves(_as_table(given)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,7 +122,7 @@ class End:
 END = End()
 
 
-class Source(Data):
+class Source:
     """Rows that come while a query runs. Subclass it, and hand it to `hydrophone.read.data`.
 
     A graph reads it in a thread of its own, with a bounded queue: a source that waits holds up nobody, and one that is too fast is
@@ -146,29 +146,46 @@ class Source(Data):
     [2, 1, 0]
     """
 
-    live = True
     END = END
-    schema: pa.Schema = pa.schema([])  # type: ignore[assignment]
+    schema: pa.Schema = pa.schema([])
 
     def open(self) -> None:
         """Begin; called once before the first `read`, in the thread that reads."""
 
     def close(self) -> None:
-        """End; called after the last `read`, also when that has raised. It may be called twice."""
+        """End; called after the last `read`, also when that has raised.
+
+        When a graph closes while `read` hangs, this is called from another thread, to wake it, and then again.
+        """
 
     def read(self, limit: int) -> Any:
         """Up to `limit` rows as a table or a dictionary of columns, None where there is nothing at the moment, or `END`."""
         raise NotImplementedError
 
-    def wake(self) -> None:
-        """Called from another thread while `read` hangs and the graph closes; by default `close`."""
-        self.close()
+
+class SourceData(Data):
+    """The rows of a `Source`."""
+
+    live = True
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        # Who hands over the same source twice means the same rows.
+        self._number = vars(source).setdefault("_hydrophone_number", next(_numbers))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the source says."""
+        return self.source.schema
 
     @property
     def identity(self) -> str:
         """Every object is a source of its own."""
-        number = vars(self).setdefault("_number", next(_numbers))
-        return f"{type(self).__name__}-{number}"
+        return f"{type(self.source).__name__}-{self._number}"
+
+    def wake(self) -> None:
+        """Close it under a read that hangs."""
+        self.source.close()
 
     def tables(
         self, columns: list[str], rows: int | None = None, where: pc.Expression | None = None
@@ -176,23 +193,22 @@ class Source(Data):
         """All rows, as they come."""
         return self.tables_until(threading.Event(), columns, rows or MOST_ROWS)
 
-    def tables_until(self, stop: threading.Event, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def tables_until(self, stop: threading.Event, columns: list[str], rows: int) -> Generator[pa.Table, None, None]:
         """The rows, as they come, until `stop` is set."""
-        self.open()
+        idle = 0
         try:
-            idle = 0
+            self.source.open()
             while not stop.is_set():
-                found = self.read(rows)
+                found = self.source.read(rows)
                 if found is END:
                     return
+                idle = idle + 1 if found is None else 0
                 if found is None:
-                    idle += 1
                     stop.wait(min(IDLE * idle, LONGEST_IDLE))
-                    continue
-                idle = 0
-                yield conform(found, self.schema, self.identity).select(columns)
+                else:
+                    yield conform(found, self.schema, self.identity).select(columns)
         finally:
-            self.close()
+            self.source.close()
 
 
 MOST_ROWS = 65_536

@@ -35,8 +35,9 @@ class Synthetic(Source):
     Examples
     --------
     >>> source = Synthetic(10, 5, "constant", keys=1, burst=1, seed=0, paced=False)
-    >>> next(source.tables(["ts"]))["ts"].to_pylist()
-    [0, 10, 20, 30, 40]
+    >>> source.open()
+    >>> source.read(3)["ts"].to_pylist(), source.read(3)["ts"].to_pylist(), source.read(3)
+    ([0, 10, 20], [30, 40], END)
     """
 
     schema = pa.schema([("key", pa.int64()), ("ts", pa.int64()), ("value", pa.float64())])

@@ -6,7 +6,8 @@ import logging
 import queue
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from contextlib import closing
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ class Ended:
         self.error = error
 
 
-Taken = pa.Table | Ended | None
+Taken: TypeAlias = "pa.Table | Ended | None"
 """What a reader gives: rows, the end, or None where there is nothing at the moment."""
 
 
@@ -89,9 +90,10 @@ class ThreadReader:
     def _read(self, columns: list[str], rows: int) -> None:
         ended = Ended()
         try:
-            for table in self._source.data.tables_until(self._stop, columns, rows):
-                if not self._put(table):
-                    return
+            with closing(self._source.data.tables_until(self._stop, columns, rows)) as tables:
+                for table in tables:
+                    if not self._put(table):
+                        return
         except Exception as error:
             ended = Ended(error)
         self._put(ended)

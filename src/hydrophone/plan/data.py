@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -111,9 +111,9 @@ class Data:
     pushed: ClassVar[bool] = False
     """Whether there is nothing to read, because rows are pushed."""
 
-    def tables_until(self, stop: threading.Event, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def tables_until(self, stop: threading.Event, columns: list[str], rows: int) -> Generator[pa.Table, None, None]:
         """The rows of live data, until `stop` is set."""
-        return self.tables(columns, rows)
+        raise NotImplementedError
 
     def wake(self) -> None:
         """Called from another thread while a read hangs that is not wanted any more."""
