@@ -3,14 +3,35 @@
 from typing import TYPE_CHECKING, Any
 
 from hydrophone.api.foreign import FORMATS
+from hydrophone.api.medical import read_edf as edf
+from hydrophone.api.medical import read_wfdb as wfdb
+from hydrophone.api.medical import read_wfdb_annotations as wfdb_annotations
+from hydrophone.api.recordings import read_binary as binary
+from hydrophone.api.recordings import read_hdf5 as hdf5
 from hydrophone.api.recordings import read_wav as wav
+from hydrophone.api.seismic import read_miniseed as miniseed
+from hydrophone.api.seismic import read_sac as sac
 from hydrophone.api.sources import read_csv as csv
 from hydrophone.api.sources import read_data as data
 from hydrophone.api.sources import read_parquet as parquet
 from hydrophone.api.sources import read_segments as segments
 from hydrophone.api.sources import read_synthetic as synthetic
 
-__all__ = ["csv", "data", "parquet", "segments", "synthetic", "wav"]
+__all__ = [
+    "binary",
+    "csv",
+    "data",
+    "edf",
+    "hdf5",
+    "miniseed",
+    "parquet",
+    "sac",
+    "segments",
+    "synthetic",
+    "wav",
+    "wfdb",
+    "wfdb_annotations",
+]
 
 if not TYPE_CHECKING:  # a type checker must go on to refuse what is not there
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from os import PathLike
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from hydrophone.api.handles import UniformSignal
-from hydrophone.api.sources import _path
+from hydrophone.api.sources import Paths, path_text
 from hydrophone.arguments import public
+from hydrophone.connect.binary import BinaryData
+from hydrophone.connect.hdf5 import Hdf5Data
 from hydrophone.connect.recording import GRID, LONGEST, SAMPLES, TIME, Names, RecordingData
 from hydrophone.connect.wav import DTYPES, WavData
 from hydrophone.errors import ParameterError
@@ -19,8 +24,6 @@ from hydrophone.model.time import period as exact_period
 from hydrophone.plan.node import build
 from hydrophone.plan.source import Layout, Source
 from hydrophone.plan.types import Clock
-
-Path = str | PathLike[str]
 
 
 def recordings(data: RecordingData, progress: Policy | None, name: str | None) -> UniformSignal:
@@ -40,7 +43,7 @@ def recordings(data: RecordingData, progress: Policy | None, name: str | None) -
 
 @public
 def read_wav(
-    path: Path,
+    path: Paths,
     *,
     start: Instant = 0,
     pattern: str | None = None,
@@ -109,10 +112,10 @@ def read_wav(
         if value is not None and value < least:
             raise ParameterError(f"read.wav: {what} must be at least {least}, got {value}")
     data = WavData(
-        _path(path, "read.wav"),
+        path_text(path, "read.wav"),
         Names(instant(start), pattern),
-        None if rate is None else exact_period(rate),
-        clock or _clock(start, pattern),
+        stated_period(rate),
+        clock or clock_of_start(start, pattern),
         dtype,
         channel,
         channels,
@@ -120,7 +123,124 @@ def read_wav(
     return recordings(data, progress, name)
 
 
-def _clock(start: Instant, pattern: str | None) -> Clock:
+@public
+def read_binary(
+    path: Paths,
+    *,
+    rate: Duration,
+    dtype: str = "<f8",
+    channels: int = 1,
+    header: int = 0,
+    start: Instant = 0,
+    pattern: str | None = None,
+    clock: Clock | None = None,
+    progress: Policy | None = None,
+    name: str | None = None,
+) -> UniformSignal:
+    """Plain numbers of binary files with a declared layout as uniform signals, a key for every file.
+
+    Parameters
+    ----------
+    path : str or list of str
+        A file, a folder (every ``*.bin``, ``*.raw``, ``*.dat``, ``*.pcm`` and ``*.iq`` under it), a pattern, or a list of these.
+    rate : str
+        Frames in a second (``"25.6kHz"``), or their spacing.
+    dtype : str
+        The type of a number, as NumPy names it, with the order of its bytes: ``"<i2"``, ``">f4"``. Complex numbers (``"<c8"``) have
+        one channel.
+    channels : int
+        Numbers of a frame, which follow each other.
+    header : int
+        Bytes before the first frame.
+    start, pattern, clock, progress, name :
+        As in `read_wav`.
+
+    Examples
+    --------
+    >>> import hydrophone as hp, numpy as np, tempfile
+    >>> path = tempfile.mkdtemp() + "/pump.bin"
+    >>> np.array([[1, 2], [3, 4]], "<i2").tofile(path)
+    >>> hp.read.binary(path, dtype="<i2", channels=2, rate="25.6kHz")
+    <UniformSignal(int16[2], 25600 Hz) by file>
+    """
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind not in "iufc" or kind.itemsize > (16 if kind.kind == "c" else 8):
+        raise ParameterError(
+            f"read.binary: dtype {dtype!r} is no type of numbers", hint='such as "<i2", "<f4", ">f8" or "<c8"'
+        )
+    if kind.kind == "c" and channels > 1:
+        raise ParameterError("read.binary: complex numbers have one channel", hint='read them as channels of "<f4"')
+    for what, value, least in (("channels", channels, 1), ("header", header, 0)):
+        if value < least:
+            raise ParameterError(f"read.binary: {what} must be at least {least}, got {value}")
+    names, times = Names(instant(start), pattern), clock or clock_of_start(start, pattern)
+    data = BinaryData(path_text(path, "read.binary"), names, stated_period(rate), times, kind.str, channels, header)
+    return recordings(data, progress, name)
+
+
+@public
+def read_hdf5(
+    path: Paths,
+    dataset: str | Sequence[str] | None = None,
+    *,
+    rate: Duration | None = None,
+    start: Instant = 0,
+    rate_attribute: str = "rate",
+    start_attribute: str = "start",
+    pattern: str | None = None,
+    clock: Clock | None = None,
+    progress: Policy | None = None,
+    name: str | None = None,
+) -> UniformSignal:
+    """Datasets of HDF5 files as uniform signals, keyed by ``file`` and ``dataset``.
+
+    A dataset has one dimension, or two: frames and channels.
+
+    Parameters
+    ----------
+    path : str or list of str
+        A file, a folder (every ``*.h5``, ``*.hdf5`` and ``*.hdf`` under it), a pattern, or a list of these.
+    dataset : str or list of str, optional
+        Which ones; by default all that hold numbers in one or two dimensions.
+    rate, start :
+        Of datasets without the attributes below.
+    rate_attribute, start_attribute : str
+        Attributes of the dataset, or of a group around it: the rate as a number in Hz or a text (``"25.6kHz"``), and the start as text in
+        ISO 8601 or integer nanoseconds.
+    pattern, clock, progress, name :
+        As in `read_wav`.
+
+    Examples
+    --------
+    >>> import hydrophone as hp, h5py, tempfile
+    >>> path = tempfile.mkdtemp() + "/run.h5"
+    >>> with h5py.File(path, "w") as file:
+    ...     file["accel/x"] = [1.0, 2.0, 3.0]
+    ...     file["accel"].attrs["fs"] = 25_600
+    >>> hp.read.hdf5(path, rate_attribute="fs")
+    <UniformSignal(float64, 25600 Hz) by file, dataset>
+    """
+    chosen = () if dataset is None else (dataset,) if isinstance(dataset, str) else tuple(dataset)
+    data = Hdf5Data(
+        path_text(path, "read.hdf5"),
+        Names(instant(start), pattern),
+        stated_period(rate),
+        clock or clock_of_start(start, pattern),
+        chosen,
+        (rate_attribute, start_attribute),
+    )
+    return recordings(data, progress, name)
+
+
+def stated_period(rate: Duration | None) -> Fraction | None:
+    """What the user says of the rate."""
+    return None if rate is None else exact_period(rate)
+
+
+def clock_of_start(start: Instant, pattern: str | None) -> Clock:
     """Timestamps where a date is known."""
     if isinstance(start, dt.datetime) and start.tzinfo is not None:
         return "zoned"

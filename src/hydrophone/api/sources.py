@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Key = str | Sequence[str]
+Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 Columns: TypeAlias = Mapping[str, str | pa.DataType] | pa.Schema
 
 
@@ -146,7 +147,7 @@ def from_polars(
 
 @public
 def read_csv(
-    path: str | PathLike[str],
+    path: Paths,
     *,
     key: Key = (),
     time: str,
@@ -165,9 +166,9 @@ def read_csv(
 
     Parameters
     ----------
-    path : str
-        A file, a folder (every ``*.csv`` under it, also compressed: ``.gz``, ``.bz2``, ``.zst``) or a pattern such as
-        ``"2024-*/readings.csv"``. Every file starts with a header.
+    path : str or list of str
+        A file, a folder (every ``*.csv`` under it, also compressed: ``.gz``, ``.bz2``, ``.zst``), a pattern such as
+        ``"2024-*/readings.csv"``, or a list of these. Every file starts with a header.
     key, time, end, sequence, progress :
         As in `from_arrow`. Times are ISO 8601, with a zone in all rows or in none, or numbers: integers in nanoseconds
         unless `time_unit` says otherwise.
@@ -212,7 +213,7 @@ def read_csv(
             "read.csv: types and schema both state types", hint="schema names all columns: leave types out"
         )
     data = CsvData(
-        _path(path, "read.csv"),
+        path_text(path, "read.csv"),
         _names(key),
         tuple(filter(None, (time, end, marks))),
         tuple((f.name, f.type) for f in _schema(types or {}, "read.csv: types")),
@@ -224,7 +225,7 @@ def read_csv(
 
 @public
 def read_parquet(
-    path: str | PathLike[str],
+    path: Paths,
     *,
     key: Key = (),
     time: str,
@@ -236,9 +237,9 @@ def read_parquet(
 ) -> Stream:
     """Rows of Parquet files as a stream of events; see `from_arrow`.
 
-    The path is a file, a folder (every ``*.parquet`` under it; folders named ``column=value`` give columns) or a
-    pattern such as ``"lake/day=2024-*/*.parquet"``. The columns are those of all files that are there now; rows of a file that
-    lacks one have nulls in it. A column whose type differs between files has the least type that holds the values of all.
+    The path is a file, a folder (every ``*.parquet`` under it; folders named ``column=value`` give columns), a
+    pattern such as ``"lake/day=2024-*/*.parquet"``, or a list of these. The columns are those of all files that are there now; rows
+    of a file that lacks one have nulls in it. A column whose type differs between files has the least type that holds the values of all.
 
     Parameters
     ----------
@@ -254,7 +255,7 @@ def read_parquet(
     0
     """
     return read_data(
-        ParquetData(_path(path, "read.parquet"), stated=_stated(schema, "read.parquet")),
+        ParquetData(path_text(path, "read.parquet"), stated=_stated(schema, "read.parquet")),
         key=key,
         time=time,
         end=end,
@@ -311,7 +312,7 @@ def from_segments(
 
 @public
 def read_segments(
-    path: str | PathLike[str],
+    path: Paths,
     *,
     key: Key = (),
     time: str,
@@ -348,7 +349,7 @@ def read_segments(
     most = None if longest is None else duration(longest)
     if most is not None and most < 1:
         raise ParameterError(f"read.segments: longest must be more than 0, got {longest!r}")
-    data = ParquetData(_path(path, "read.segments"), stated=_stated(schema, "read.segments"))
+    data = ParquetData(path_text(path, "read.segments"), stated=_stated(schema, "read.segments"))
     return _segments(data, _names(key), time, samples, period, offset, most, progress, name)
 
 
@@ -478,12 +479,15 @@ def _from_pandas(frame: pd.DataFrame, wanted: list[str]) -> pa.Table:
     return frame_table(frame, "from_pandas")
 
 
-def _path(path: object, what: str) -> str:
+def path_text(path: object, what: str) -> str | tuple[str, ...]:
+    """A path, or several, as texts."""
     if isinstance(path, str | PathLike):
         return os.fspath(path)
+    if isinstance(path, Sequence) and path and all(isinstance(p, str | PathLike) for p in path):
+        return tuple(os.fspath(p) for p in path)
     raise ParameterError(
-        f"{what}: path must be one file, folder or pattern, got {path!r}",
-        hint='take a folder or a pattern for several files ("2024-*/*"), or read each and put them together: a.union(b)',
+        f"{what}: path must be a file, folder or pattern, or a list of these, got {path!r}",
+        hint='such as "readings.parquet", "lake/", "2024-*/*.parquet"',
     )
 
 

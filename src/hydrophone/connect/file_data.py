@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.connect.files import File, list_files
+from hydrophone.connect.files import File, list_files, root_of
 from hydrophone.connect.schemas import Merged, conform, merge
+from hydrophone.errors import UnsupportedError
 from hydrophone.plan.data import Data, Piece, Place, Times
 
 _READERS = 8
@@ -23,13 +24,13 @@ _DRIVERS = ("files", "suggested")
 
 @dataclass(frozen=True, eq=False)
 class FileData(Data):
-    """Rows of the files of one format under a path: a file, a folder or a pattern.
+    """Rows of the files of one format under a path: a file, a folder, a pattern, or several of these.
 
     A format is a subclass with a `kind`, the `suffixes` of its files, `schema_of` and `read_file`; one that knows the times of a
     file, or of pieces of it, says them in `pieces_of`. It travels to tasks: its parameters can be pickled.
     """
 
-    path: str
+    path: str | tuple[str, ...]
     stated: pa.Schema | None = field(default=None, kw_only=True)
     """The columns as the user states them; then there may be no file yet."""
 
@@ -66,14 +67,28 @@ class FileData(Data):
 
     @cached_property
     def root(self) -> str:
-        """The path in full: a Spark task may work in another folder than the one in which the query was written."""
-        return os.path.abspath(self.path)
+        """The path in full: a Spark task may work in another folder than the one in which the query was written.
+
+        Of several paths it is the folder that holds them all.
+        """
+        if isinstance(self.path, str):
+            return os.path.abspath(self.path)
+        return os.path.commonpath([os.path.abspath(root_of(path)) for path in self.path])
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path, or all of them."""
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+    def _listed(self, path: str) -> list[str]:
+        found = list_files(path, what=f"read.{self.kind}", suffixes=self.suffixes, none_yet=self.none_yet)
+        return [os.path.abspath(p) for p in found]
 
     @cached_property
     def files(self) -> tuple[File, ...]:
         """The files, frozen at the first look."""
-        found = list_files(self.path, what=f"read.{self.kind}", suffixes=self.suffixes, none_yet=self.none_yet)
-        return tuple(File.of(os.path.abspath(p)) for p in found)
+        found = dict.fromkeys(file for path in self.paths for file in self._listed(path))
+        return tuple(File.of(p) for p in found)
 
     @property
     def none_yet(self) -> bool:
@@ -99,12 +114,12 @@ class FileData(Data):
     @property
     def identity(self) -> str:
         """The path as the user wrote it, and the options."""
-        return self._named(self.path)
+        return self._named(", ".join(self.paths))
 
     @property
     def location(self) -> str:
         """The path in full, and the options."""
-        return self._named(self.root)
+        return self._named(", ".join(os.path.abspath(path) for path in self.paths))
 
     def _named(self, path: str) -> str:
         return f"{self.kind}:{path}" + (f" ({self.options})" if self.options else "")
@@ -112,18 +127,25 @@ class FileData(Data):
     @property
     def places(self) -> Sequence[Place]:
         """The path and its files."""
-        return (Place(self.path, self.suffixes, tuple(f.path for f in self.files)),)
+        there = tuple(f.path for f in self.files)
+        return tuple(Place(path, self.suffixes, there) for path in self.paths)
 
     @property
     def folder(self) -> Place:
-        """The path: files arrive below it."""
+        """The path: files arrive below it. A list of paths is no stream: see `check_stream`."""
         return Place(self.root, self.suffixes)
 
     def check_batch(self, title: str) -> None:
         """Tasks read pieces."""
 
     def check_stream(self, title: str, where: str | None) -> None:
-        """Tasks read the files that arrive."""
+        """Tasks read the files that arrive, in one folder."""
+        if not isinstance(self.path, str):
+            raise UnsupportedError(
+                f"start: {title} is a list of paths, and a stream follows one folder or pattern",
+                hint='name what they share ("mics/*.wav"), or read each and put them together: a.union(b)',
+                where=where,
+            )
 
     def tables(
         self, columns: list[str], rows: int | None = None, where: pc.Expression | None = None

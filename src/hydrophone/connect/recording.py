@@ -317,7 +317,7 @@ class RecordingData(FileData):
         dtype, channels = self.frame
         offsets = np.concatenate([[0], np.cumsum([len(b.values) for b in held])])
         flat = np.concatenate([b.values for b in held]) if len(held) > 1 else held[0].values
-        samples = pa.array(np.ascontiguousarray(flat, dtype).reshape(-1))
+        samples = _column(np.ascontiguousarray(flat, dtype).reshape(-1))
         if channels:
             samples = pa.FixedSizeListArray.from_arrays(samples, channels)
         grids = [b.track.grid for b in held]
@@ -344,6 +344,12 @@ class _Block:
     track: Track
     low: int
     values: npt.NDArray[Any] = field(repr=False)
+
+
+def _column(flat: npt.NDArray[Any]) -> pa.Array:
+    if flat.dtype.kind == "c":
+        return pa.StructArray.from_arrays([pa.array(flat.real), pa.array(flat.imag)], ["re", "im"])
+    return pa.array(flat)
 
 
 def _first(track: Track) -> int:
