@@ -7,6 +7,7 @@ from hydrophone.api import Signal, Stream, UniformSignal, Windowed, read
 from hydrophone.api.foreign import FUNCTIONS, NAMES
 from hydrophone.api.graph import Graph
 from hydrophone.api.relations import union
+from hydrophone.api.samples import from_numpy
 from hydrophone.api.segments import sync, zip
 from hydrophone.api.sources import from_arrow, from_pandas, from_polars, from_segments, from_spark
 from hydrophone.connect import write
@@ -79,6 +80,7 @@ __all__ = [
     "fill_with",
     "first",
     "from_arrow",
+    "from_numpy",
     "from_pandas",
     "from_polars",
     "from_segments",

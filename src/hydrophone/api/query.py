@@ -209,7 +209,7 @@ class Query:
         """
         write.check(to, "save")
         if spark is None:
-            to.save(self._answer(shape, Resources.of("save", threads, memory)), overwrite=overwrite)
+            to.save(self._answer(to.shape or shape, Resources.of("save", threads, memory)), overwrite=overwrite)
             return
         if threads is not None or memory is not None:
             raise ParameterError(

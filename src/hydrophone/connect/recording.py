@@ -314,16 +314,12 @@ class RecordingData(FileData):
                 )
 
     def _table(self, held: Sequence[_Block], columns: Sequence[str]) -> pa.Table:
-        dtype, channels = self.frame
-        offsets = np.concatenate([[0], np.cumsum([len(b.values) for b in held])])
-        flat = np.concatenate([b.values for b in held]) if len(held) > 1 else held[0].values
-        samples = _column(np.ascontiguousarray(flat, dtype).reshape(-1))
-        if channels:
-            samples = pa.FixedSizeListArray.from_arrays(samples, channels)
+        dtype = self.frame[0]
+        samples = sample_array([b.values.astype(dtype, copy=False) for b in held])
         grids = [b.track.grid for b in held]
         known = {
             TIME: lambda kind: pa.array([b.low for b in held], pa.int64()).cast(kind),
-            SAMPLES: lambda kind: pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), samples),
+            SAMPLES: lambda kind: samples,
             GRID: lambda kind: pa.array(
                 [{"num": g.period.numerator, "den": g.period.denominator, "origin": g.origin} for g in grids], kind
             ),
@@ -346,10 +342,24 @@ class _Block:
     values: npt.NDArray[Any] = field(repr=False)
 
 
-def _column(flat: npt.NDArray[Any]) -> pa.Array:
+def sample_array(runs: Sequence[npt.NDArray[Any]]) -> pa.Array:
+    """Runs of samples as a column of arrays, one each; channels are lists of a fixed size inside.
+
+    Examples
+    --------
+    >>> sample_array([np.zeros((2, 3)), np.ones((1, 3))]).type
+    ListType(list<item: fixed_size_list<item: double>[3]>)
+    """
+    offsets = pa.array(np.concatenate([[0], np.cumsum([len(run) for run in runs])]), pa.int32())
+    values = np.concatenate(runs) if len(runs) > 1 else runs[0]
+    flat = np.ascontiguousarray(values).reshape(-1)
     if flat.dtype.kind == "c":
-        return pa.StructArray.from_arrays([pa.array(flat.real), pa.array(flat.imag)], ["re", "im"])
-    return pa.array(flat)
+        items = pa.StructArray.from_arrays([pa.array(flat.real), pa.array(flat.imag)], ["re", "im"])
+    else:
+        items = pa.array(flat)
+    if values.ndim == 2:
+        items = pa.FixedSizeListArray.from_arrays(items, values.shape[1])
+    return pa.ListArray.from_arrays(offsets, items)
 
 
 def _first(track: Track) -> int:

@@ -90,6 +90,8 @@ class Sink:
     """Whether tasks of a stream can write files into the folder (`open`); they do where it lies on this machine."""
     by_spark: ClassVar[bool] = False
     """Whether Spark can write (`write`, `save_frame`)."""
+    shape: ClassVar[str | None] = None
+    """The shape of answers that it takes, where there is but one: recordings take segments."""
     suffix: ClassVar[str] = ""
     """The names of files that it writes end so; empty where there are none."""
 

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from hydrophone.connect.csv import Csv
+from hydrophone.connect.hdf5_sink import Hdf5
 from hydrophone.connect.memory import Memory
+from hydrophone.connect.miniseed_sink import ENCODINGS, Miniseed
 from hydrophone.connect.parquet import Parquet
 from hydrophone.connect.sink import Sink
 from hydrophone.connect.table import Table
+from hydrophone.connect.wav_sink import SUBTYPES, Wav
 from hydrophone.errors import ParameterError
 
-__all__ = ["Csv", "Memory", "Parquet", "Sink", "Table", "csv", "memory", "parquet", "table"]
+__all__ = [
+    "Csv",
+    "Hdf5",
+    "Memory",
+    "Miniseed",
+    "Parquet",
+    "Sink",
+    "Table",
+    "Wav",
+    "csv",
+    "hdf5",
+    "memory",
+    "miniseed",
+    "parquet",
+    "table",
+    "wav",
+]
 
 
 def check(to: object, what: str) -> None:
@@ -73,3 +92,69 @@ def memory() -> Memory:
     {}
     """
     return Memory()
+
+
+def wav(path: str, *, subtype: str | None = None, start_in_name: bool = False) -> Wav:
+    """Write a uniform signal as WAV files: one for every key in the folder `path`, or a single file if it ends in ``.wav``.
+
+    A run in this process writes them (``signal.save(hp.write.wav(...))``); tasks of Spark cannot. A file is named by its key. It holds
+    no gaps and no time of its first sample; with `start_in_name` its name does, as ``read.wav(..., pattern=r"...(?P<start>[0-9T.]+)")``
+    reads it.
+
+    Parameters
+    ----------
+    subtype : "PCM_16", "PCM_24", "PCM_32", "FLOAT" or "DOUBLE", optional
+        How samples are stored; by default so that no bit is lost. Floats are fractions of full scale, rounded to the nearest integer for
+        the first three; what lies beyond full scale is an error.
+
+    Examples
+    --------
+    >>> import hydrophone as hp, numpy as np, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "out")
+    >>> hp.from_numpy({"a": np.zeros(4), "b": np.ones(4)}, rate="8kHz").save(hp.write.wav(folder))
+    >>> sorted(p.name for p in folder.iterdir())
+    ['a.wav', 'b.wav']
+    """
+    if subtype is not None and subtype not in SUBTYPES:
+        raise ParameterError(f"write.wav: subtype must be one of {', '.join(SUBTYPES)}, got {subtype!r}")
+    return Wav(str(path), subtype, start_in_name)
+
+
+def miniseed(path: str, *, encoding: str | None = None, version: int = 3, record_length: int = 4096) -> Miniseed:
+    """Write a uniform signal, keyed by network, station, location and channel, as one MiniSEED file. Gaps stay.
+
+    A run in this process writes it; tasks of Spark cannot.
+
+    Parameters
+    ----------
+    encoding : "STEIM1", "STEIM2", "INT32", "FLOAT32" or "FLOAT64", optional
+        By default Steim 2 for integers, and floats as they are. Samples that it would change are an error.
+    version : 2 or 3
+        Version 2 holds times in microseconds, and refuses finer ones.
+
+    Examples
+    --------
+    >>> miniseed("day.mseed").encoding is None
+    True
+    """
+    if encoding is not None and encoding not in ENCODINGS:
+        raise ParameterError(f"write.miniseed: encoding must be one of {', '.join(ENCODINGS)}, got {encoding!r}")
+    if version not in (2, 3):
+        raise ParameterError(f"write.miniseed: version must be 2 or 3, got {version!r}")
+    return Miniseed(str(path), encoding, version, record_length)
+
+
+def hdf5(path: str) -> Hdf5:
+    """Write a uniform signal as one HDF5 file: a dataset for every key, with the attributes ``rate`` and ``start``, as `read.hdf5` reads.
+
+    A run in this process writes it; tasks of Spark cannot. A dataset holds no gaps.
+
+    Examples
+    --------
+    >>> import hydrophone as hp, numpy as np, tempfile
+    >>> path = tempfile.mkdtemp() + "/a.h5"
+    >>> hp.from_numpy(np.arange(3.0), rate="44.1kHz", start="2026-01-01", key="pump").save(hp.write.hdf5(path))
+    >>> hp.read.hdf5(path).to_arrow()["value"].to_pylist()
+    [0.0, 1.0, 2.0]
+    """
+    return Hdf5(str(path))
