@@ -74,17 +74,20 @@ def call(
 
 
 @pytest.fixture
-def near(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Near:
+def near(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Near]:
     """Call the command in this process, where a process of its own (seconds) would show nothing more."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         code = cli.main(arguments)
         return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
 
-    return call
+    before = set(sys.modules)
+    yield call
+    for name in sys.modules.keys() - before:  # the user's own, and nothing that they import
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
 
 
 def outputs(folder: Path) -> list[str]:
@@ -112,18 +115,18 @@ def test_run_writes_parquet(folder: Path, name: str) -> None:
     assert outputs(folder) == [name]
 
 
-def test_run_writes_segments_and_csv(folder: Path) -> None:
-    assert call("run", "pipeline.py:signal", "--to", "s.parquet", "--shape", "segments", cwd=folder).returncode == 0
+def test_run_writes_segments_and_csv(near: Near, folder: Path) -> None:
+    assert near("run", "pipeline.py:signal", "--to", "s.parquet", "--shape", "segments").returncode == 0
     assert pq.read_table(folder / "s.parquet").num_rows == 1
-    assert call("run", "pipeline.py:signal", "--to", "out.csv", cwd=folder).returncode == 0
+    assert near("run", "pipeline.py:signal", "--to", "out.csv").returncode == 0
     assert (folder / "out.csv").read_text().splitlines()[:2] == ['"k","t","value"', '"a",0,0']
-    fails(call("run", "pipeline.py:signal", "--to", "x.csv", "--shape", "segments", cwd=folder), 2, "--to out.parquet")
-    fails(call("run", "pipeline.py:spectra", "--to", "x.csv", cwd=folder), 1, "no place in a cell")
+    fails(near("run", "pipeline.py:signal", "--to", "x.csv", "--shape", "segments"), 2, "--to out.parquet")
+    fails(near("run", "pipeline.py:spectra", "--to", "x.csv"), 1, "no place in a cell")
     assert outputs(folder) == ["out.csv", "s.parquet"]
 
 
-def test_run_without_a_path_shows_the_first_rows(folder: Path) -> None:
-    result = call("run", "pipeline.py:signal", cwd=folder)
+def test_run_without_a_path_shows_the_first_rows(near: Near, folder: Path) -> None:
+    result = near("run", "pipeline.py:signal")
     assert result.stdout.splitlines()[:3] == ["k  t   value", "a  0   0", "a  1   1"]
     assert result.stderr == "... the first 20 of 100 rows; --to PATH writes all of them\n"
     assert outputs(folder) == []
@@ -168,24 +171,24 @@ def test_our_own_lines_are_not_the_user_s(folder: Path) -> None:
     assert "cli.py" not in result.stderr
 
 
-def test_an_output_that_exists_is_kept(folder: Path) -> None:
+def test_an_output_that_exists_is_kept(near: Near, folder: Path) -> None:
     (folder / "out.parquet").write_text("mine")
-    result = call("run", "pipeline.py:signal", "--to", "out.parquet", cwd=folder)
+    result = near("run", "pipeline.py:signal", "--to", "out.parquet")
     fails(result, 1, "out.parquet exists already", "Hint: choose another path, or --overwrite")
     assert (folder / "out.parquet").read_text() == "mine"
-    assert call("run", "pipeline.py:signal", "--to", "out.parquet", "--overwrite", cwd=folder).returncode == 0
+    assert near("run", "pipeline.py:signal", "--to", "out.parquet", "--overwrite").returncode == 0
     assert pq.read_table(folder / "out.parquet").num_rows == 100
 
 
-def test_a_query_that_fails_says_which_line_made_it(folder: Path) -> None:
-    fails(call("run", "pipeline.py:twice", "--to", "out", cwd=folder), 1, "at pipeline.py:22")
+def test_a_query_that_fails_says_which_line_made_it(near: Near, folder: Path) -> None:
+    fails(near("run", "pipeline.py:twice", "--to", "out"), 1, "at pipeline.py:22")
     assert outputs(folder) == []
 
 
-def test_a_users_function_that_fails_is_one_line(folder: Path) -> None:
-    result = call("run", "pipeline.py:wrong", "--to", "out", cwd=folder)
+def test_a_users_function_that_fails_is_one_line(near: Near, folder: Path) -> None:
+    result = near("run", "pipeline.py:wrong", "--to", "out")
     fails(result, 1, "the sky is falling")
-    debug = call("run", "pipeline.py:wrong", "--to", "out", "--debug", cwd=folder)
+    debug = near("run", "pipeline.py:wrong", "--to", "out", "--debug")
     assert debug.returncode == 1 and "Traceback" in debug.stderr and "pipeline.py" in debug.stderr
     assert outputs(folder) == []
 
@@ -216,12 +219,12 @@ def test_modules_beside_the_file_can_be_imported(folder: Path, tmp_path_factory:
         ),
     ],
 )
-def test_a_file_that_does_not_import(tmp_path: Path, text: str, words: list[str]) -> None:
-    (tmp_path / "bad.py").write_text(text)
-    result = call("run", "bad.py:query", "--to", "out", cwd=tmp_path)
+def test_a_file_that_does_not_import(near: Near, folder: Path, text: str, words: list[str]) -> None:
+    (folder / "bad.py").write_text(text)
+    result = near("run", "bad.py:query", "--to", "out")
     fails(result, 1, *words)
     assert len(result.stderr.splitlines()) <= 3
-    assert outputs(tmp_path) == []
+    assert outputs(folder) == []
 
 
 @pytest.mark.parametrize(
@@ -259,12 +262,12 @@ def test_usage(near: Near) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.parquet", "out", "out.csv"])
-def test_no_write_permission(folder: Path, name: str) -> None:
+def test_no_write_permission(near: Near, folder: Path, name: str) -> None:
     closed = folder / "closed"
     closed.mkdir(mode=0o555)
     if os.getuid() == 0:  # root may write into any folder, except where there are no files to be made
         closed = Path("/sys/kernel")
-    result = call("run", "pipeline.py:signal", "--to", f"{closed}/{name}", cwd=folder)
+    result = near("run", "pipeline.py:signal", "--to", f"{closed}/{name}")
     fails(result, 1, "Permission denied" if os.getuid() else "")
     assert len(result.stderr.splitlines()) == 1
     assert not (closed / name).exists() and not list(closed.glob(".out*"))

@@ -12,7 +12,7 @@ from tests.laws.test_drift import BURST, loud_then_silent
 import hydrophone as hp
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
+@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.soak), 7, 1000])
 @pytest.mark.parametrize("how", ["sum", "mean", "min", "max", "std", "energy", "rms", "median"])
 def test_silence_after_a_burst_is_silent(how: str, chunk: int) -> None:
     stream = hp.from_arrow(loud_then_silent().table, key="k", time="t", progress=hp.ordered())

@@ -41,8 +41,8 @@ BEFORE = 2
 """Micro-batches before the stream stops: the second finds live shards, the third only what the checkpoint has."""
 TOGETHER = 3
 """Streams that run at once: most of their time they wait for each other's tasks, logs and processes."""
-GROUP = 12
-"""Cases whose workers are killed at once; their answers are there before the next ones begin."""
+GROUP = 40
+"""Cases whose workers are killed at once, and then must import all again; their answers are there before the next group begins."""
 
 ATTEMPTS = 5
 """Where the machine is so busy that ten seconds are too few, a stream goes on from its checkpoint, alone and after a pause."""
