@@ -354,6 +354,33 @@ def test_a_closed_graph_takes_nothing() -> None:
             call()
 
 
+def test_a_sink_that_hangs_can_be_left(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("hydrophone.api.graph.PATIENCE", 0.2)
+    rows, free = pushed(), threading.Event()
+    graph = hp.Graph()
+    hanging = graph.subscribe(rows, lambda _: free.wait(30))
+    pusher = threading.Thread(target=graph.push, args=(rows, numbers(1)))
+    pusher.start()
+    time.sleep(0.1)
+    hanging.unsubscribe(now=True)  # returns at once
+    hanging.pause()
+    assert pusher.is_alive()
+    graph.close()
+    assert "does not come back" in caplog.text
+    free.set()
+    pusher.join(20)
+    assert hanging.done and not pusher.is_alive()
+
+
+def test_late_rows_need_a_place_that_is_no_input(tmp_path: Any) -> None:
+    with pytest.raises(ParameterError, match="need a path"):
+        hp.Graph(late=hp.late.side())
+    sums(table(5)).to_parquet(tmp_path / "in")
+    stored = hp.read.parquet(tmp_path / "in", time="ts", progress=hp.ordered())
+    with pytest.raises(ParameterError), hp.Graph(late=hp.late.side(str(tmp_path / "in"))) as graph:
+        graph.subscribe(stored, print)
+
+
 def test_an_error_in_the_block_ends_subscriptions_without_results() -> None:
     rows, found = pushed(), list[pa.Table]()
     with pytest.raises(KeyError), hp.Graph() as graph:

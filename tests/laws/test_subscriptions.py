@@ -125,8 +125,10 @@ class Watched:
     """For a fresh one the first start that counts, by source."""
     pauses: list[list[int]] = field(default_factory=list)
     stopped: bool = False
+    now: bool = False
+    """Whether it was stopped at once: it may have given results after the end of its interval."""
 
-    def spans(self) -> list[tuple[int, int]]:
+    def spans(self, to_the_end: bool = False) -> list[tuple[int, int]]:
         start, end = self.subscription.interval
         at = MIN_TIME if start is None else start
         spans = []
@@ -134,7 +136,7 @@ class Watched:
             spans.append((at, low))
             at = high
         spans.append((at, MAX_TIME))
-        stop = MAX_TIME if end is None else end
+        stop = MAX_TIME if end is None or to_the_end else end
         return [(low, min(high, stop)) for low, high in spans if low < min(high, stop)]
 
 
@@ -177,20 +179,27 @@ class World:
     def subscribe(self) -> None:
         inner = [n for n in self.query.node.topological() if shown(n)]
         node = self.query.node if self.rng.random() < 0.7 else inner[int(self.rng.integers(len(inner)))]
-        start = str(self.rng.choice(["settled", "settled", "fresh", "history"]))
+        start: Any = str(self.rng.choice(["settled", "settled", "fresh", "history", "instant"]))
         ends, found = self.largest_ends(node), list[pa.Table]()
+        endless = any(unbounded(n) for n in node.topological() if n.inputs)
+        settled = self.settled(node, ends)
+        if start == "instant":
+            start = "settled" if endless or settled == MIN_TIME else settled + int(self.rng.integers(0, 60))
         close = "warm" if self.rng.random() < 0.2 else "auto"
         try:
             new = self.graph.subscribe(handle(node), found.append, start=start, close=close)
         except PlanError as error:
-            endless = any(unbounded(n) for n in node.topological() if n.inputs)
             assert (start == "history" and not self.keeps) or (start != "fresh" and endless), str(error)
             assert any(e > MIN_TIME for e in ends)
             self.refused += 1
             return
-        if start == "history" and not any(unbounded(n) for n in node.topological() if n.inputs):
-            begin = new.interval[0] or MIN_TIME
-            assert begin <= self.settled(node, ends), "history begins later than the present"
+        begin = MIN_TIME if new.interval[0] is None else new.interval[0]
+        if start == "settled" and not endless:
+            assert begin == settled
+        elif start == "history" and not endless:
+            assert begin <= settled, "history begins later than the present"
+        elif isinstance(start, int):
+            assert begin == start
         self.watched.append(Watched(node, new, found, ends if start == "fresh" else None))
 
     def settled(self, node: Node, ends: list[int]) -> int:
@@ -225,7 +234,11 @@ class World:
         one = live[int(self.rng.integers(len(live)))]
         if self.rng.random() < 0.25:
             one.stopped = True
-            one.subscription.unsubscribe()
+            at = one.subscription.frontier
+            ways: list[dict[str, Any]] = [{}, {"now": True}, {"at": add_time(at, int(self.rng.integers(0, 60)))}]
+            way = ways[int(self.rng.integers(3 if at > MIN_TIME else 2))]
+            one.now = "now" in way
+            one.subscription.unsubscribe(**way)
         elif one.subscription.paused:
             one.subscription.resume()
             one.pauses[-1][1] = one.subscription.frontier
@@ -261,6 +274,11 @@ class World:
                 answer = answers.setdefault(one.node, alone(one.node, tables))
             wanted = owned(answer, one.spans())
             found = [r for t in one.found for r in rows(t)]
+            if one.now:
+                end = MAX_TIME if one.subscription.interval[1] is None else one.subscription.interval[1]
+                time = len(one.node.type.key.names)
+                assert len(found) <= len(owned(answer, one.spans(to_the_end=True)))
+                found = [r for r in found if r[time] < end]
             assert_same(found, wanted, max(self.case.tolerance, 1e-9))
             compared += bool(wanted)
         for subscription, sink in self.broken:

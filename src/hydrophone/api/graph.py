@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -14,16 +15,20 @@ from hydrophone.api.query import Query, check_late, check_query
 from hydrophone.arguments import public
 from hydrophone.compiler.explain import title, tree
 from hydrophone.connect.live import conform
-from hydrophone.connect.sink import CallbackSink, Sink
+from hydrophone.connect.output_conflicts import check_output_apart
+from hydrophone.connect.sink import Sink, as_sink
 from hydrophone.engine import emit, late
-from hydrophone.engine.drive import Driver
-from hydrophone.engine.graph import RunningGraph, Start
+from hydrophone.engine.drive import PATIENCE, Driver
+from hydrophone.engine.graph import RunningGraph, Start, one_source
+from hydrophone.engine.late import Action
 from hydrophone.engine.subscription import Subscription
 from hydrophone.engine.turns import Feed
 from hydrophone.errors import ParameterError, PlanError
 from hydrophone.model.time import Duration, Instant, duration, instant
 from hydrophone.plan.node import Node
-from hydrophone.plan.source import Port, Source, sources
+from hydrophone.plan.source import Port, places_of
+
+_log = logging.getLogger("hydrophone")
 
 STARTS = ("settled", "fresh", "history")
 
@@ -63,6 +68,9 @@ class Graph:
     @public
     def __init__(self, *, late: late.Late | None = None, rows: int = 65_536, queue: int = 8) -> None:
         check_late(late, "Graph")
+        if late is not None and late.action is Action.SIDE and late.path is None:
+            raise ParameterError("Graph: late rows need a path", hint='late=hp.late.side("late/")')
+        self._late = late
         if rows < 1 or queue < 1:
             raise ParameterError(f"Graph: rows and queue must be at least 1, got {rows} and {queue}")
         self._graph = RunningGraph(late or _ERROR)
@@ -107,7 +115,9 @@ class Graph:
         """
         self._check_open("subscribe")
         check_query(query, "subscribe")
-        receiver = _sink(sink)
+        if self._late is not None and self._late.path is not None:
+            check_output_apart(places_of(query.node), self._late.path, what="subscribe: late", writes=".parquet")
+        receiver = as_sink(sink, "subscribe")
         form = emit.check_shape(query.node.type, shape)
         if close not in ("auto", "warm"):
             raise ParameterError(f"subscribe: close must be 'auto' or 'warm', got {close!r}")
@@ -137,22 +147,11 @@ class Graph:
         """Say that a source has no more rows: what waits for them becomes final. To end it twice does nothing."""
         self._check_open("end")
         feed = self._feed(source, "end")
-        self._turn(lambda: self._end([feed]))
-
-    def _end(self, feeds: list[Feed]) -> None:
-        for feed in feeds:
-            feed.ended = True
-        self._graph.turn()
+        self._turn(lambda: self._graph.end([feed]))
 
     def _feed(self, query: Query, what: str) -> Feed:
         check_query(query, what)
-        found = {s.port(0): s for s in sources(query.node)}
-        if len(found) > 1:
-            raise ParameterError(
-                f"{what}: the query has {len(found)} sources: {', '.join(s.title for s in found.values())}",
-                hint="name the one that is meant by its own stream",
-            )
-        source: Source = next(iter(found.values()))
+        source = one_source(query.node, what)
         return self._now(lambda: self._graph.feed(source))
 
     @public
@@ -296,19 +295,21 @@ class Graph:
     # --- its life -------------------------------------------------------------------------------------------------------
 
     def close(self, *, now: bool = False) -> None:
-        """End all sources, give the last results and end all subscriptions; with `now` nothing more is given. Again, it does nothing."""
-        if not self._closed:
-            self._closed = True
-            self._driver.close()
-            self._turn(lambda: self._close(now))
+        """End all sources, give the last results and end all subscriptions; with `now` nothing more is given. Again, it does nothing.
 
-    def _close(self, now: bool) -> None:
-        if not now:
-            self._end(self._graph.turns.feeds)
-        for subscription in list(self._graph.subscriptions):
-            subscription.close(None, now=True)
-        self._graph.settle()
-        self._graph.turns.close()
+        A sink that does not come back within some seconds is left behind, with a warning.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._driver.close()
+        if self._graph.changes.inside:
+            self._graph.changes.request(lambda: self._graph.close(now))
+            return
+        try:
+            self._graph.changes.run(lambda: self._graph.close(now), timeout=PATIENCE)
+        except TimeoutError:
+            _log.warning("the graph closes while a sink does not come back: its subscriptions do not end")
 
     def __enter__(self) -> Self:
         return self
@@ -334,17 +335,6 @@ class Graph:
         """Make a turn; from a sink, after the one that runs."""
         changes = self._graph.changes
         changes.request(turn) if changes.inside else changes.run(turn)
-
-
-def _sink(given: object) -> Sink:
-    if isinstance(given, Sink):
-        return given
-    if callable(given):
-        return CallbackSink(given)
-    raise ParameterError(
-        f"subscribe: sink must be a hydrophone.Sink or a function, got {given!r}",
-        hint="a list takes tables by its method: subscribe(query, found.append)",
-    )
 
 
 _ERROR = late.error()

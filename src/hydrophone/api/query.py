@@ -13,6 +13,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from hydrophone.api import foreign
+from hydrophone.api.live import LiveQuery
 from hydrophone.arguments import public
 from hydrophone.compiler.explain import explain
 from hydrophone.compiler.result_range import ResultRange
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pyspark.sql import DataFrame, SparkSession
 
-    from hydrophone.api.live import LiveQuery
     from hydrophone.spark.streaming.query import RunningQuery
 
 
@@ -277,10 +277,8 @@ class Query:
         >>> live.close()["sum"].to_pylist()
         [5.0]
         """
-        from hydrophone.api.live import LiveQuery
-
         check_late(late, "live")
-        return LiveQuery(self, late, shape)
+        return LiveQuery(self.node, late or _ERROR, emit.check_shape(self.node.type, shape))
 
     def start(
         self,

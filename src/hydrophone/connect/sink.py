@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hydrophone.connect.files import check_output, write_then_rename
 from hydrophone.connect.output_conflicts import check_output_apart
-from hydrophone.errors import UnsupportedError
+from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.plan.data import Place
 
 if TYPE_CHECKING:
@@ -177,6 +177,18 @@ class CallbackSink(Sink):
     def process(self, table: pa.Table, mark: int) -> None:
         """Call it."""
         self.call(table)
+
+
+def as_sink(given: object, what: str) -> Sink:
+    """A sink, or a function that takes tables as one."""
+    if isinstance(given, Sink):
+        return given
+    if callable(given):
+        return CallbackSink(given)
+    raise ParameterError(
+        f"{what}: sink must be a hydrophone.Sink or a function, got {given!r}",
+        hint="a list takes tables by its method: subscribe(query, found.append)",
+    )
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,13 @@ class Changes:
         self._waiting.append(change)
         self._catch_up()
 
-    def run(self, change: Callable[[], T]) -> T:
-        """Make a change, or a turn, and return its result. Not from inside a turn."""
-        self._lock.acquire()
+    def run(self, change: Callable[[], T], timeout: float = -1) -> T:
+        """Make a change, or a turn, and return its result; not from inside a turn.
+
+        `TimeoutError` if another turn does not end within so many seconds.
+        """
+        if not self._lock.acquire(timeout=timeout):
+            raise TimeoutError
         self._owner = threading.get_ident()
         try:
             self._make_waiting()

@@ -265,6 +265,21 @@ class RunningGraph:
         used = {node for root in self.used() for node in root.topological() if not node.inputs}
         return [f for f in self.turns.feeds if not (f.ended or f.pushed or f.source.data.pushed) and _port(f) in used]
 
+    def end(self, feeds: Iterable[Feed]) -> None:
+        """Some sources have no more rows."""
+        for feed in feeds:
+            feed.ended = True
+        self.turn()
+
+    def close(self, now: bool) -> None:
+        """End all sources, unless `now`, and all subscriptions."""
+        if not now:
+            self.end(self.turns.feeds)
+        for subscription in list(self.subscriptions):
+            subscription.close(None, now=True)
+        self.settle()
+        self.turns.close()
+
     def turn(self) -> None:
         """Let progress pass and deliver results."""
         self.turns.advance()
@@ -317,6 +332,17 @@ class RunningGraph:
             self.warm = {root: None for root in warm if root not in failed}
             self.subscriptions = [s for s in self.subscriptions if not s.done]
             self._run(self._roots())
+
+
+def one_source(root: Node, what: str) -> Source:
+    """The only source of a query."""
+    found = {source.port(0): source for source in sources(root)}
+    if len(found) > 1:
+        raise ParameterError(
+            f"{what}: the query has {len(found)} sources: {', '.join(s.title for s in found.values())}",
+            hint="name the one that is meant by its own stream",
+        )
+    return next(iter(found.values()))
 
 
 def _port(feed: Feed) -> Node:
