@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
@@ -21,6 +22,7 @@ from hydrophone.connect import write
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.connect.sink import Answer
 from hydrophone.engine import emit, late, local
+from hydrophone.engine.clock_report import ClockReport, report
 from hydrophone.engine.resources import Resources
 from hydrophone.engine.watch import UNMARKED_LIMIT
 from hydrophone.errors import ParameterError, SignalTypeError, UnsupportedError
@@ -28,7 +30,7 @@ from hydrophone.model.time import Instant
 from hydrophone.plan.node import Node, build
 from hydrophone.plan.parameters import whole
 from hydrophone.plan.source import places_of
-from hydrophone.plan.types import DataType
+from hydrophone.plan.types import DataType, UniformType
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,6 +105,45 @@ class Query:
         form = emit.check_shape(self.node.type, shape)
         wanted = ResultRange.of(self.node.type, keys, start, end, form, "to_arrow")
         return local.execute(self.node, form, wanted, Resources.of("to_arrow", threads, memory))
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Run in this process until there are so many rows, and give these as an Arrow table: whichever come first.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, numpy as np
+        >>> hp.from_numpy(np.arange(1e6), rate="1kHz").head(2).to_pydict()
+        {'time': [0, 1000000], 'value': [0.0, 1.0]}
+        """
+        if whole(rows, "head: rows") < 0:
+            raise ParameterError(f"head: rows must be at least 0, got {rows}")
+        found: list[pa.Table] = []
+        with closing(local.execute_tables(self.node, "rows", None, Resources(threads=1))) as results:
+            for table in results:
+                found.append(table.slice(0, rows - sum(map(len, found))))
+                if sum(map(len, found)) >= rows:
+                    break
+        return pa.concat_tables(found) if found else emit.result_schema(self.node.type).empty_table()
+
+    def describe(self, *, threads: int | None = None, memory: int | str | None = None) -> ClockReport:
+        """Run in this process and report what the clocks do: by key rows, first and last time, rate, gaps, duplicates and back-jumps.
+
+        A gap of events is a step of more than one and a half times the key's median step; a uniform signal says itself which samples are
+        missing. A back-jump is a row that comes after a later one of its key, in the order of reading. A row takes 40 bytes of memory, of
+        uniform signals a run without gaps. The `table` of the report has the numbers.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> rows = pa.table({"k": ["a"] * 6, "t": [0, 10, 20, 20, 60, 50], "v": [1.0] * 6})
+        >>> hp.from_arrow(rows, key="k", time="t").describe()
+        k  rows  first  last  rate      gaps  longest_gap  duplicates  back_jumps
+        a  6     0      60    1e+08 Hz  1     30ns         1           1
+        """
+        segments = isinstance(self.node.type, UniformType)
+        resources = Resources.of("describe", threads, memory)
+        tables = local.execute_tables(self.node, "segments" if segments else "rows", None, resources)
+        return report(tables, self.node.type, segments)
 
     def to_pandas(
         self, shape: str = "rows", *, threads: int | None = None, memory: int | str | None = None

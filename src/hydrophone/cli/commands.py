@@ -1,4 +1,4 @@
-"""The command line: run, explain, doctor, warm, state, demo, bench."""
+"""The command line: run, explain, inspect, doctor, warm, state, demo, bench."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone
+from hydrophone.cli.inspect_files import add_inspect, inspect
 from hydrophone.cli.progress_bar import working
 from hydrophone.cli.query_file import Terminated, UsageError, load
 from hydrophone.cli.show import show
@@ -301,6 +302,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_query(explained)
     explained.add_argument(
         "--stage", choices=[*STAGES, "spark"], default="logical", help="how far on the way to running"
+    )
+    add_inspect(
+        add("inspect", inspect, "Report what lies in files: keys, spans, rates, gaps, duplicates and back-jumps.")
     )
     checked = add("doctor", doctor, "Check the installation, and say how to mend it.")
     checked.add_argument("--spark", action="store_true", help="also run a small job on Spark")
