@@ -34,6 +34,8 @@ from hydrophone.ops.aggregates.summaries import aggregate, count, mean, std, var
 from hydrophone.ops.aggregates.summaries import max_ as max
 from hydrophone.ops.aggregates.summaries import min_ as min
 from hydrophone.ops.aggregates.summaries import sum_ as sum
+from hydrophone.ops.frames.frames import bands
+from hydrophone.ops.frames.trailing import duration
 from hydrophone.ops.signals.fills import constant, cubic, fill_with, quadratic, zero_order
 from hydrophone.ops.signals.functions import function
 from hydrophone.ops.signals.sample import hold, linear
@@ -70,12 +72,14 @@ __all__ = [
     "Windowed",
     "Windows",
     "aggregate",
+    "bands",
     "col",
     "constant",
     "count",
     "cubic",
     "delayed",
     "distinct_count",
+    "duration",
     "estimate_period",
     "fill_with",
     "first",

@@ -11,6 +11,7 @@ import numpy as np
 from hydrophone.api.arrays import Arrays
 from hydrophone.api.coincidence import Coincidences
 from hydrophone.api.detectors import Detectors
+from hydrophone.api.frames import FramesOfSignals, FramesOfStreams
 from hydrophone.api.functions import Functions, FunctionSignal
 from hydrophone.api.group_delay import Delays
 from hydrophone.api.lifetimes import Lifetimes
@@ -46,6 +47,7 @@ from hydrophone.plan.types import Missing, SignalType, StreamType, UniformType, 
 
 class Stream(
     Coincidences["Signal"],
+    FramesOfStreams["Stream"],
     Lifetimes["Stream"],
     Relations["Stream"],
     TimeWindows["Stream"],
@@ -137,6 +139,7 @@ class Signal(Stream, of=SignalType):
 
 class UniformSignal(
     Detectors[Stream],
+    FramesOfSignals[Stream],
     Delays,
     UserDefinedFilters,
     Rollings,

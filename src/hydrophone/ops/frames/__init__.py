@@ -1,0 +1,1 @@
+"""Frames: episodes that the data makes by itself, and sliding windows over them."""
