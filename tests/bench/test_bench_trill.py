@@ -19,7 +19,9 @@ from hydrophone.bench.peers import expert_numpy, outside
     "cases",
     [
         partial(trill_spark.correlation, True, trill.PATTERN),
-        partial(trill_spark.interpolation, True, trill.extreme, (trill.LOW, trill.HIGH)),
+        pytest.param(
+            partial(trill_spark.interpolation, True, trill.extreme, (trill.LOW, trill.HIGH)), marks=pytest.mark.soak
+        ),
     ],
     ids=["query 3", "query 4"],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.test_batch import collect
 from tests.spark.test_streaming import arrive
 
 import hydrophone as hp
@@ -165,51 +163,29 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
     return answer(query(root).to_arrow())
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A query over a layout: the plan that is chosen, and its rows in this process and on Spark."""
-
-    chosen: batch.PlanChoice
-    local: pa.Table
-    spark: pa.Table | Exception
-
-
-@pytest.fixture(scope="module")
-def answered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answered]:
-    """All layouts, those of Spark in one job."""
-    chosen, local, frames = {}, {}, {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "MIN_BYTES_PER_TASK", 4_000)
-        patch.setattr(batch, "BYTES_PER_TASK", 30_000)
-        patch.setattr(pieces, "ROWS_AT_ONCE", 150)
-        for layout, _, _ in LAYOUTS:
-            name, root = layout.__name__, tmp_path_factory.mktemp("layout")
-            layout(readings(), root)
-            asked = compile_plan(query(root).node, Host.SLICES)
-            chosen[name] = batch.choose_plan(asked, batch.PlanRequest(), 2, 2, pieces.measure_here)
-            local[name], frames[name] = query(root).to_arrow(), query(root).to_spark(spark)
-        found = collect(frames)
-    return {name: Answered(chosen[name], local[name], found[name]) for name in frames}
-
-
 @pytest.mark.parametrize(("layout", "plan", "why"), LAYOUTS, ids=lambda x: getattr(x, "__name__", None) or "")
 def test_layout(
     layout: Callable[[pa.Table, Path], None],
     plan: str,
     why: str,
-    answered: dict[str, Answered],
+    spark: SparkSession,
+    tmp_path: Path,
     wanted: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = answered[layout.__name__]
-    assert (found.chosen.name, why in " ".join(found.chosen.why)) == (plan, True), found.chosen.describe()
-    assert answer(found.local) == wanted
-    assert isinstance(found.spark, pa.Table), found.spark
-    assert answer(found.spark) == wanted
+    monkeypatch.setattr(batch, "MIN_BYTES_PER_TASK", 4_000)
+    monkeypatch.setattr(batch, "BYTES_PER_TASK", 30_000)
+    monkeypatch.setattr(pieces, "ROWS_AT_ONCE", 150)
+    layout(readings(), tmp_path)
+    asked = query(tmp_path)
+    chosen = batch.choose_plan(compile_plan(asked.node, Host.SLICES), batch.PlanRequest(), 2, 2, pieces.measure_here)
+    assert (chosen.name, why in " ".join(chosen.why)) == (plan, True), chosen.describe()
+    assert answer(asked.to_arrow()) == wanted
+    assert answer(asked.to_spark(spark).toArrow()) == wanted
     if plan == "slices":
-        shares = found.chosen.shares
-        assert shares is not None
-        assert len(shares.shares) > 1
-        assert 1 <= shares.amplification <= batch.MIN_BYTES_FOR_SLICES
+        assert chosen.shares is not None
+        assert len(chosen.shares.shares) > 1
+        assert 1 <= chosen.shares.amplification <= batch.MIN_BYTES_FOR_SLICES
 
 
 @pytest.mark.parametrize("statistics", [True, False])

@@ -455,8 +455,8 @@ def new_keys(spark: SparkSession, home: Path, keys: int, batches: int) -> list[i
 
 
 def test_keys_that_are_gone_leave_no_state(spark: SparkSession, tmp_path: Path) -> None:
-    sizes = new_keys(spark, tmp_path, 1_000, 12)
-    assert len(sizes) == 12 and sizes[-1] <= 1.2 * sizes[5]
+    sizes = new_keys(spark, tmp_path, 1_000, 14)
+    assert len(sizes) == 14 and sizes[-1] <= 1.2 * sizes[9]
 
 
 @pytest.mark.soak
