@@ -19,6 +19,8 @@ BENCHES = {
     "asof": "asof:cases",
     "shj_snj": "shj_snj:cases",
     "long_fir": "long_fir:cases",
+    "latency": "latency:cases",
+    "cold_start": "cold_start:cases",
     "vibration": "vibration:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",

@@ -47,6 +47,15 @@ def result_schema(kind: DataType, shape: Shape = "rows") -> pa.Schema:
     return pa.schema([*head, *(pa.field(n, item) for n in sample_names(kind))])
 
 
+def _schemas(kind: DataType) -> dict[Shape, pa.Schema]:
+    """The columns of a result in all shapes, made once for a type: every piece of a stream needs them."""
+    found: dict[Shape, pa.Schema] | None = vars(kind).get("_result_schemas")
+    if found is None:
+        found = {"rows": result_schema(kind), "segments": result_schema(kind, "segments")}
+        object.__setattr__(kind, "_result_schemas", found)
+    return found
+
+
 @located
 def check_shape(kind: DataType, shape: str) -> Shape:
     """Check the user's `shape`."""
@@ -116,11 +125,11 @@ def result_tables(
 
 def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "rows") -> pa.Table:
     """A batch as the user sees it."""
-    out = result_schema(kind, shape)
+    out = _schemas(kind)[shape]
     stamp = out.field(kind.time).type
 
     def when(times: Ints) -> pa.Array:
-        return pa.array(times).cast(stamp)
+        return pa.array(times).view(stamp)
 
     if isinstance(batch, Events):
         assert isinstance(kind, StreamType)
@@ -136,11 +145,20 @@ def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "r
         slot = batch.sample_slot
         return pa.table([*keys.columns(slot), when(batch.sample_time), *sample_columns(batch.values)], schema=out)
     assert isinstance(kind, UniformType)
-    num, den, _ = batch.base.rows(batch.slot)
+    period = _periods(batch)
     vectors = [np.arange(len(batch.values) + 1) * kind.channels] if kind.channels else []
     arrays = array_column(batch.values.reshape(-1), *vectors, batch.offsets)
     start = when(batch.base.times(batch.slot, batch.first))
-    return pa.table([*keys.columns(batch.slot), start, pa.array(num / den), arrays], schema=out)
+    return pa.table([*keys.columns(batch.slot), start, pa.array(period), arrays], schema=out)
+
+
+def _periods(batch: Segments) -> np.ndarray[Any, Any]:
+    """The period of every run in nanoseconds."""
+    base = batch.base
+    if len(base.num) == 1:
+        return np.full(len(batch), base.num[0] / base.den[0])
+    num, den, _ = base.rows(batch.slot)
+    return num / den
 
 
 def without_lifetimes(kind: StreamType) -> StreamType:

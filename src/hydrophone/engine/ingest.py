@@ -13,11 +13,11 @@ from hydrophone.errors import DataError
 from hydrophone.model.batch import Events, Ints, Segments, grid_per_slot
 from hydrophone.model.key_table import KeyTable
 from hydrophone.model.take_rows import one_chunk
-from hydrophone.model.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, format_duration
+from hydrophone.model.time import FIRST_DATE, LAST_DATE, MAX_TIME, MIN_TIME, extremes, format_duration
 from hydrophone.model.timebase import Timebases
 from hydrophone.ops.relational.rows import column_values
 from hydrophone.plan.source import Layout, plain_type
-from hydrophone.plan.types import UniformType, arrays_channels, rate
+from hydrophone.plan.types import arrays_channels, rate
 
 _FINITE = (MIN_TIME + 1, MAX_TIME - 1)
 _DATES = (FIRST_DATE, LAST_DATE - 1)
@@ -68,7 +68,7 @@ def instants(column: pa.ChunkedArray, name: str, within: tuple[int, int] = _FINI
     else:
         times, scale = column.cast(pa.int64()).to_numpy(zero_copy_only=False), _NANOSECONDS[column.type.unit]
     if len(times):
-        low, high = int(times.min()) * scale, int(times.max()) * scale
+        low, high = (end * scale for end in extremes(times))
         if low < within[0] or high > within[1]:
             raise DataError(
                 f"source: times in {name!r} do not fit into nanoseconds since 1970 (years 1682 to 2257)",
@@ -79,9 +79,7 @@ def instants(column: pa.ChunkedArray, name: str, within: tuple[int, int] = _FINI
 
 def _ingest_segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, slots: int) -> Segments:
     assert layout.samples is not None
-    kind = layout.type()
-    assert isinstance(kind, UniformType)
-    lengths, values = array_samples(one_chunk(table[layout.samples]), layout.samples, kind.dtype)
+    lengths, values = array_samples(one_chunk(table[layout.samples]), layout.samples, layout.sample_dtype)
     base = _timebases(table, layout, slot, start)
     first, on_grid = base.index_at(slot, start)
     if not on_grid.all():
@@ -89,9 +87,12 @@ def _ingest_segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, s
         raise _off_the_grid(int(start[row]), layout)
     if layout.longest is not None:
         _check_segment_length(base.instant(slot, first + lengths) - start, layout.longest)
-    order = np.lexsort((first, slot))
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
     raw = Segments(slot, first, offsets, values, base)
+    if len(raw) == 1 and len(values):
+        return raw.checked()
+    order = np.lexsort((first, slot))
     keep = order[lengths[order] > 0]
     return raw.cut(keep, first[keep], raw.next[keep]).joined().checked()
 
@@ -122,13 +123,21 @@ def array_samples(arrays: pa.Array, name: str, dtype: np.dtype[Any]) -> tuple[In
         values = np.empty(len(real), dtype)
         values.real, values.imag = real, imaginary
         return lengths, values
-    flat, channels = arrays.flatten(), arrays_channels(arrays.type)
+    (lengths, flat), channels = _opened(arrays), arrays_channels(arrays.type)
     if flat.null_count or (channels and flat.flatten().null_count):
         raise DataError(f"source: null samples in {name!r}", hint="split a segment at its holes")
-    lengths = pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64)
     if channels:
         return lengths, column_values(flat.flatten(), dtype).reshape(-1, channels)
     return lengths, column_values(flat, dtype)
+
+
+def _opened(arrays: pa.Array) -> tuple[Ints, pa.Array]:
+    """The lengths of arrays, none of which is null, and all their values."""
+    if len(arrays) and (pa.types.is_list(arrays.type) or pa.types.is_large_list(arrays.type)):
+        offsets = arrays.offsets.to_numpy()
+        first, last = int(offsets[0]), int(offsets[-1])
+        return np.subtract(offsets[1:], offsets[:-1], dtype=np.int64), arrays.values.slice(first, last - first)
+    return pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64), arrays.flatten()
 
 
 def _check_segment_length(lasts: Ints, longest: int) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from hydrophone.engine.ingest import instants
 from hydrophone.errors import LateEventError, ParameterError
 from hydrophone.model.batch import Ints
-from hydrophone.model.time import format_instant
+from hydrophone.model.time import extremes, format_instant
 
 _log = logging.getLogger("hydrophone")
 
@@ -90,6 +90,8 @@ class LateRows:
     def split_late(self, table: pa.Table, mark: int | Ints, what: str | None = None) -> pa.Table:
         """The rows that are not late (or were moved), by one `mark` or one per row; `what` names another column of times."""
         times = instants(table[what or self.time], what or self.time)
+        if isinstance(mark, int) and (not len(times) or extremes(times)[0] >= mark):
+            return table
         late = times < mark
         if not late.any():
             return table
@@ -112,6 +114,10 @@ class LateRows:
     def split_ahead(self, table: pa.Table, limit: int, what: str | None = None) -> pa.Table:
         """The rows up to `limit`, the latest time that is believed; `what` names another column of times (marks)."""
         column = table[what or self.time]
+        if not column.null_count:
+            times = instants(column, what or self.time)
+            if not len(times) or extremes(times)[1] <= limit:
+                return table
         valid = pc.is_valid(column).to_numpy()
         beyond = valid.copy()
         beyond[valid] = instants(column.drop_null(), what or self.time) > limit

@@ -197,6 +197,8 @@ class Pipeline:
             see()  # not before: rows that are refused with an error speak for nobody
             return found
         column = policy.column
+        if self.stations[node].key_marks is None and not table[node.layout.time].null_count:
+            return kept.split_late(table, mark)  # every row is an event, and its mark is for all keys
         marked = table.filter(pc.is_valid(table[column]))
         marks = self.stations[node].key_marks
         for_all = without_key(marked, node.layout.key) if policy.own else pa.array(np.ones(len(marked), np.bool_))
@@ -395,7 +397,7 @@ def _without_memory(station: Station, error: MemoryError) -> DataError:
 
 def rows_with_time(table: pa.Table, port: Port) -> pa.Table:
     """The rows that are events; with punctuation, rows without a time only carry a mark."""
-    time = table[port.layout.time]
-    if port.progress is None or port.progress.column is None or not time.null_count:
+    if port.progress is None or port.progress.column is None:
         return table
-    return table.filter(pc.is_valid(time))
+    time = table[port.layout.time]
+    return table.filter(pc.is_valid(time)) if time.null_count else table

@@ -20,7 +20,7 @@ from hydrophone.errors import DataError
 from hydrophone.model.sigseg import SigSeg
 from hydrophone.model.sorted_rows import concat_ranges, gather_ranges, scatter_ranges
 from hydrophone.model.take_rows import take_table, take_values
-from hydrophone.model.time import MAX_TIME, MIN_TIME
+from hydrophone.model.time import MAX_TIME, MIN_TIME, extremes
 from hydrophone.model.timebase import Timebases, check_indices
 
 Ints = npt.NDArray[np.int64]
@@ -219,14 +219,13 @@ class Segments:
     def checked(self) -> Self:
         """The same segments, or an error where their indices or instants do not fit 64 bits. For operators that move samples."""
         if len(self):
-            check_indices(int(self.first.min()), int(self.next.max()))
-            self.base.times(self.slot, self.first)
-            self.base.times(self.slot, self.next)
+            check_indices(extremes(self.first)[0], extremes(self.next)[1])
+            self.base.check_times(self.slot, self.first, self.next)
         return self
 
     def with_values(self, values: Values) -> Self:
         """The same runs with other samples."""
-        return replace(self, values=values)
+        return type(self)(self.slot, self.first, self.offsets, values, self.base)
 
     def sigseg(self, run: int) -> SigSeg:
         """One run as a segment of its own, which views the same memory.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hydrophone.model.time import MAX_TIME, MIN_TIME, Ints, add_time
+from hydrophone.model.time import MAX_TIME, MIN_TIME, Ints, add_time, extremes
 
 Cluster = tuple[int, int, int]
 """A cluster of close times: first, last, and count."""
@@ -37,7 +37,7 @@ def time_clusters(times: Ints, ahead: int) -> list[Cluster]:
     """
     if not len(times):
         return []
-    low, high = int(times.min()), int(times.max())
+    low, high = extremes(times)
     if high - low <= ahead:
         return [(low, high, len(times))]
     ordered = np.sort(times)

@@ -7,13 +7,13 @@ import sys
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 
 from hydrophone.model import compiled_cache
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = Callable[..., Any]
 
 SMALL = 1024
 """Elements in all arrays of a call up to which the call may be interpreted."""
@@ -36,9 +36,9 @@ _making = threading.RLock()
 
 
 @overload
-def compiled(function: F) -> F: ...
+def compiled(function: Function) -> Function: ...
 @overload
-def compiled(*, interpret: bool = True, keep: bool = True, **options: Any) -> Callable[[F], F]: ...
+def compiled(*, interpret: bool = True, keep: bool = True, **options: Any) -> Callable[[Function], Function]: ...
 def compiled(function: Any = None, *, interpret: bool = True, keep: bool = True, **options: Any) -> Any:
     """Mark a function of arrays and numbers for Numba; it may call others that are marked so.
 
@@ -68,7 +68,7 @@ def compiled(function: Any = None, *, interpret: bool = True, keep: bool = True,
     5
     """
 
-    def mark(function: Callable[..., Any]) -> Compiled:
+    def mark(function: Function) -> Compiled:
         return Compiled(function, interpret, keep, options)
 
     return mark if function is None else mark(function)
@@ -77,7 +77,7 @@ def compiled(function: Any = None, *, interpret: bool = True, keep: bool = True,
 class Compiled:
     """A function that Numba can compile; see `compiled`."""
 
-    def __init__(self, function: Callable[..., Any], interpret: bool, keep: bool, options: dict[str, Any]) -> None:
+    def __init__(self, function: Function, interpret: bool, keep: bool, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.interpret = interpret and _NUMPY_WIDENS_AS_NUMBA
@@ -115,7 +115,7 @@ class Compiled:
 
                 _watch_compiling()
                 dispatcher = numba.njit(**self.options)(self.py_func)
-                if self._keep and not numba.config.DISABLE_JIT:
+                if self._keep and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
                     compiled_cache.keep(dispatcher)
                 self._dispatcher = dispatcher
             return self._dispatcher
@@ -126,7 +126,7 @@ class Compiled:
         return self.dispatcher._numba_type_
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return self.py_func.__qualname__
 
 
 def _is_small(args: tuple[Any, ...]) -> bool:
@@ -158,7 +158,7 @@ def _watch_compiling() -> None:
     """Say once on stderr that compiling takes long, and what helps."""
     from numba.core import event
 
-    class Watch(event.Listener):  # type: ignore[misc]
+    class Watch(event.Listener):
         def __init__(self) -> None:
             self.depth, self.began, self.total, self.told = 0, 0.0, 0.0, False
 
@@ -179,4 +179,4 @@ def _watch_compiling() -> None:
                         file=sys.stderr,
                     )
 
-    event.register("numba:compile", Watch())
+    event.register("numba:compile", Watch())  # type: ignore[no-untyped-call]

@@ -27,7 +27,8 @@ def keep(dispatcher: Any) -> None:
     dispatcher.enable_caching()
     function = dispatcher.py_func
     name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
-    dispatcher._cache._cache_file = IndexDataCacheFile(str(folder()), name, stamp(function))
+    file = IndexDataCacheFile(str(folder()), name, stamp(function))  # type: ignore[no-untyped-call]
+    dispatcher._cache._cache_file = file
 
 
 @cache
@@ -40,11 +41,14 @@ def folder() -> Path:
     True
     """
     home = Path(__file__).parents[1]
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(named) / "hydrophone"] if named else [home / "__pycache__" / "compiled"]
-    if not named:
-        cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        places += [Path(cached) / "hydrophone", Path(tempfile.gettempdir()) / f"hydrophone-{os.getuid()}"]
+    name = f"hydrophone{_edition(home)}"
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        places = [Path(named) / name]
+    else:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        places = [caches / name, Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"]
+        if home.is_dir():
+            places.insert(0, home / "__pycache__" / "compiled")
     for place in places:
         if is_ours(place):
             unpack(home, place)
@@ -94,6 +98,15 @@ def unpack(home: Path, place: Path) -> None:
                 whole = place / f"{name.name}.{os.getpid()}"
                 whole.write_bytes(file.read(entry))
                 whole.replace(target)  # at once: other workers look at the same time
+
+
+def _edition(home: Path) -> str:
+    """What tells a package in a zip file from others: each has a folder of its own, with the loops that came with it."""
+    if not home.parent.is_file():
+        return ""
+    with zipfile.ZipFile(home.parent) as file:
+        entries = repr([(entry.filename, entry.CRC) for entry in file.infolist()])
+    return f"-{hashlib.sha256(entries.encode()).hexdigest()[:16]}"
 
 
 def _add_code(digest: Any, code: CodeType) -> set[str]:

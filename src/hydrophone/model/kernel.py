@@ -6,6 +6,7 @@ See ``docs/decisions/0001-the-kernel-contract.md``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -74,6 +75,10 @@ class Kernel:
 
     def states(self) -> dict[str, State]:
         """The state by attribute name."""
+        return self._states
+
+    @cached_property
+    def _states(self) -> dict[str, State]:
         return {name: value for name, value in vars(self).items() if isinstance(value, SlotArrays | KeptRows)}
 
     @property

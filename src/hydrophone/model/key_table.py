@@ -22,6 +22,10 @@ _LUT_LIMIT = 1 << 24
 """Widest range of integer keys for which a direct look-up array is faster than hashing."""
 
 
+_FEW_ROWS = 64
+"""Rows whose keys are compared with those of the last rows, before they are looked up."""
+
+
 class KeyTable:
     """Slots for the keys of one scope; slots of released keys are used again.
 
@@ -42,6 +46,9 @@ class KeyTable:
         self._lut: Ints | None = None
         self._lut_low = 0
         self.dirty = np.zeros(0, np.bool_)
+        # Pieces of a stream often have the same keys one after the other: those of the last few rows are remembered.
+        self._recent: tuple[Sequence[pa.Array | pa.ChunkedArray], Ints] | None = None
+        self._shown: tuple[bytes, list[pa.Array]] | None = None
         whole = len(schema) > 1 and all(pa.types.is_integer(f.type) for f in schema)
         self._rows = IntegerKeys(len(schema)) if whole else None
 
@@ -67,6 +74,13 @@ class KeyTable:
         """The slot of every row; keys not seen before get a new one."""
         if not self.schema.names:
             return self.zeros(len(columns[0]) if columns else 0)
+        if self._recent is not None and _are_equal(columns, self._recent[0]):
+            return self._recent[1].copy()
+        slot = self._slots(columns)
+        self._recent = (columns, slot.copy()) if len(slot) <= _FEW_ROWS else None
+        return slot
+
+    def _slots(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Ints:
         columns = [_flat_key_column(c, f.type, f.name) for c, f in zip(columns, self.schema, strict=True)]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type):
             return self._integer_slots(columns[0])
@@ -89,10 +103,15 @@ class KeyTable:
 
     def columns(self, slot: Ints) -> list[pa.Array]:
         """The key columns of these slots."""
+        if self._shown is not None and len(slot) <= _FEW_ROWS and slot.tobytes() == self._shown[0]:
+            return list(self._shown[1])
         if self._rows is not None:
             rows = self._rows.rows[slot]
-            return [pa.array(rows[:, i]).cast(f.type, safe=False) for i, f in enumerate(self.schema)]
-        return take_all(self._columns, slot)
+            found = [pa.array(rows[:, i]).cast(f.type, safe=False) for i, f in enumerate(self.schema)]
+        else:
+            found = take_all(self._columns, slot)
+        self._shown = (slot.tobytes(), found) if len(slot) <= _FEW_ROWS else None
+        return list(found)
 
     def of_key(self, slot: int) -> str:
         """The key of a slot, for messages: `` of key {'sensor': 3}``; nothing where there is no key."""
@@ -109,6 +128,7 @@ class KeyTable:
 
     def release(self, slots: Ints) -> None:
         """Forget these keys; their slots will be handed out again."""
+        self._recent = self._shown = None
         self.used[slots] = False
         if self._rows is not None:
             self._rows.drop(slots)
@@ -124,6 +144,7 @@ class KeyTable:
 
     def restore(self, slots: Ints, columns: Sequence[pa.Array]) -> None:
         """Put keys back at given slots (of a table that was just made)."""
+        self._recent = self._shown = None
         size = max(len(self), int(slots.max(initial=-1)) + 1)
         if self._rows is not None:
             self._rows.put(slots, _key_matrix(columns))
@@ -266,6 +287,12 @@ def _look_up(key: Ints, lut: Ints, low: int, slot: Ints, unknown: Mask) -> bool:
             unknown[key[i] - low] = True
             all_known = False
     return all_known
+
+
+def _are_equal(some: Sequence[pa.Array | pa.ChunkedArray], others: Sequence[pa.Array | pa.ChunkedArray]) -> bool:
+    return len(some[0]) == len(others[0]) and all(
+        type(a) is type(b) and a.type == b.type and a.equals(b) for a, b in zip(some, others, strict=True)
+    )
 
 
 def _lookup_type(schema: pa.Schema) -> pa.DataType:

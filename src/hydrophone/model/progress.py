@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from hydrophone.arguments import public
 from hydrophone.errors import ParameterError
 from hydrophone.model.clock_guard import DEFAULT_AHEAD, ClockGuard, merge_clusters, time_clusters
+from hydrophone.model.take_rows import one_chunk
 from hydrophone.model.time import MAX_TIME, MIN_TIME, Duration, Ints, add_time, duration
 
 AS_WINDOWS = 0
@@ -286,10 +287,10 @@ def merge_seen(one: Seen, other: Seen, policy: Policy) -> Seen:
 
 
 def _instants(column: pa.ChunkedArray) -> Ints:
-    column = column.drop_null()
-    if pa.types.is_timestamp(column.type):
+    column = one_chunk(column.drop_null() if column.null_count else column)
+    if pa.types.is_timestamp(column.type) and column.type.unit != "ns":
         column = column.cast(pa.timestamp("ns", column.type.tz))
-    return column.cast(pa.int64()).to_numpy()
+    return (column if column.type == pa.int64() else column.cast(pa.int64())).to_numpy()
 
 
 def without_key(table: pa.Table, key: Sequence[str]) -> pa.Array:

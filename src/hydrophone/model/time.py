@@ -210,16 +210,17 @@ def add_time(t: int | Ints, d: int | Ints) -> int | Ints:
     array([                   8, -9223372036854775808,  9223372036854775807])
     """
     if isinstance(t, np.ndarray) or isinstance(d, np.ndarray):
-        return _add_arrays(np.asarray(t, np.int64), np.asarray(d, np.int64))
+        return _add_arrays(t, d)
     if t in (MIN_TIME, MAX_TIME):
         return t
     return d if d in (MIN_TIME, MAX_TIME) else _clamp(t + d)
 
 
-def _add_arrays(t: Ints, d: Ints) -> Ints:
-    total = np.add(t, d)
-    if t.size == 0 or d.size == 0 or _sum_is_tame(_extremes(t), _extremes(d)):
+def _add_arrays(t: int | Ints, d: int | Ints) -> Ints:
+    total: Ints = np.add(t, d, dtype=np.int64)
+    if total.size == 0 or _sum_is_tame(extremes(t), extremes(d)):
         return total
+    t, d = np.asarray(t, np.int64), np.asarray(d, np.int64)
     # Two's complement wrapped where both operands differ in sign from the sum.
     total = np.where((t ^ total) & (d ^ total) < 0, np.where(d < 0, MIN_TIME, MAX_TIME), total)
     total = np.where(is_infinite(d), d, total)
@@ -236,8 +237,12 @@ def multiples(k: Any, size: Any) -> Any:
     if not isinstance(k, np.ndarray):
         return _clamp(k * size)
     limit = MAX_TIME // size
-    if k.size == 0 or (np.ndim(limit) == 0 and -limit <= _extremes(k)[0] and _extremes(k)[1] <= limit):
+    if k.size == 0:
         return k * size
+    if not isinstance(limit, np.ndarray):
+        low, high = extremes(k)
+        if -limit <= low and high <= limit:
+            return k * size
     return np.where(k > limit, MAX_TIME, np.where(k < -limit, MIN_TIME, k * size))
 
 
@@ -252,7 +257,7 @@ def exact_sum(t: Ints, d: int) -> Ints:
     array([8, 9])
     """
     if len(t):
-        low, high = _extremes(t)
+        low, high = extremes(t)
         check_finite(low + d, high + d)
     return np.add(t, np.int64(d)) if MIN_TIME <= d <= MAX_TIME else np.array([x + d for x in t.tolist()], np.int64)
 
@@ -300,7 +305,18 @@ def step_number(t: Any, step: int, offset: int = 0) -> Any:
     return t // step - (t % step < offset)
 
 
-def _extremes(x: Ints) -> tuple[int, int]:
+def extremes(x: int | Ints) -> tuple[int, int]:
+    """The least and the most of instants that are not empty; of one they cost next to nothing.
+
+    Examples
+    --------
+    >>> extremes(np.array([3, 1, 2])), extremes(np.array([5])), extremes(5)
+    ((1, 3), (5, 5), (5, 5))
+    """
+    if not isinstance(x, np.ndarray):
+        return int(x), int(x)
+    if x.size == 1:
+        return x.item(), x.item()
     return int(x.min()), int(x.max())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from hydrophone.model.time import (
     Ints,
     add_time,
     duration,
+    extremes,
     instant,
     is_infinite,
     multiples,
@@ -40,6 +42,8 @@ INDEX_LIMIT = 1 << 62
 
 
 def _grid_instant(num: Any, den: Any, origin: Any, k: Any) -> Any:
+    if isinstance(den, int) and den == 1:
+        return add_time(multiples(k, num), origin)
     whole = k // den
     part = (k - whole * den) * num // den
     return add_time(add_time(multiples(whole, num), part), origin)
@@ -315,7 +319,7 @@ class Timebases:
         >>> Timebases.shared(Timebase.every("20ms"))[7]
         Timebase(period=Fraction(20000000, 1), origin=0)
         """
-        return cls.of([timebase])
+        return _shared(timebase)
 
     @classmethod
     def of(cls, timebases: Iterable[Timebase]) -> Timebases:
@@ -363,9 +367,26 @@ class Timebases:
         array([60000000])
         """
         times = self.instant(slot, k)
-        if len(times) and (int(times.min()) == MIN_TIME or int(times.max()) == MAX_TIME):
-            raise time_out_of_range()
+        if len(times):
+            low, high = extremes(times)
+            if low == MIN_TIME or high == MAX_TIME:
+                raise time_out_of_range()
         return times
+
+    def check_times(self, slot: Ints, first: Ints, stop: Ints) -> None:
+        """Raise where `times` of runs from `first` to `stop` would; later samples never come earlier, so of one grid two are looked at.
+
+        Examples
+        --------
+        >>> Timebases.shared(Timebase.every("20ms")).check_times(np.array([0]), np.array([3]), np.array([9]))
+        """
+        if len(self.num) > 1:
+            self.times(slot, first)
+            self.times(slot, stop)
+            return
+        ends = extremes(first)[0], extremes(stop)[1]
+        if any(_grid_instant(*self._rows(slot), k) in (MIN_TIME, MAX_TIME) for k in ends):
+            raise time_out_of_range()
 
     def index_from(self, slot: Ints, t: Ints) -> Ints:
         """Return the smallest index of slot ``slot[i]`` whose instant is not before ``t[i]``.
@@ -401,6 +422,9 @@ class Timebases:
         >>> Timebases.shared(Timebase.every("20ms")).index_at(np.array([0, 5]), np.array([1, 40_000_000]))
         (array([1, 2]), array([False,  True]))
         """
+        if len(self.num) == 1:
+            found: tuple[Ints, NDArray[np.bool_]] = _grid_indices(self.num, self.den, self.origin, t)
+            return found
         return _grid_index(*self._rows(slot), t)
 
     def take(self, slots: Ints) -> Timebases:
@@ -474,6 +498,11 @@ class Timebases:
         if len(self.num) > 1 and all((x == x[0]).all() for x in rows):
             return Timebases(*(x[:1].copy() for x in rows))
         return self
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(timebase: Timebase) -> Timebases:
+    return Timebases.of([timebase])
 
 
 def _operand(x: Index | Ints) -> int | Ints:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError, PlanError, SignalTypeError
@@ -122,12 +123,16 @@ class Layout:
         first = (self.sequence,) if self.sequence else ()
         return (*first, *(n for n in self.schema.names if n not in taken))
 
+    @cached_property
+    def sample_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the samples of segments."""
+        return arrays_dtype(self.schema.field(self.samples), "source")
+
     def type(self) -> DataType:
         """What flows out of such a source."""
         if self.samples:
-            field = self.schema.field(self.samples)
-            dtype, channels = arrays_dtype(field, "source"), arrays_channels(field.type)
-            return UniformType(self.key_schema, self.time, self.clock, dtype, channels, self.timebase)
+            channels = arrays_channels(self.schema.field(self.samples).type)
+            return UniformType(self.key_schema, self.time, self.clock, self.sample_dtype, channels, self.timebase)
         columns = pa.schema([pa.field(n, plain_type(self.schema.field(n).type)) for n in self.payload])
         return StreamType(self.key_schema, self.time, self.clock, columns, self.end)
 

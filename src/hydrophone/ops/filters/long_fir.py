@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # scipy.fft is loaded when it is first used
 
 from hydrophone.model.batch import Batch, Ints, Segments
 from hydrophone.model.compiled import compiled

@@ -280,7 +280,9 @@ def array_column(values: np.ndarray[Any, Any], *offsets: Ints, lacking: Mask | N
     column = pa.array(values)
     for depth, cuts in enumerate(offsets, 1):
         mask = None if lacking is None or depth < len(offsets) else pa.array(lacking)
-        column = pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), column, mask=mask)
+        # NumPy narrows faster than Arrow, which raises where offsets are too large.
+        narrow = pa.array(cuts.astype(np.int32)) if cuts[-1] < 1 << 31 else pa.array(cuts, pa.int32())
+        column = pa.ListArray.from_arrays(narrow, column, mask=mask)
     return column
 
 

@@ -128,7 +128,7 @@ class PlaceSamples(Kernel):
             at = np.array([clash])
             time = format_instant(int(held.base.instant(held.slot[at], held.first[at])[0]))
             raise DataError(
-                f"source: two segments{self.keys.of_key(held.slot[clash])} overlap at {time}",
+                f"source: two segments{self.keys.of_key(int(held.slot[clash]))} overlap at {time}",
                 hint="each sample of a signal may come once",
             )
 

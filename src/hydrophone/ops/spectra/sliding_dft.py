@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # scipy.fft is loaded when it is first used
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.model.batch import COLUMNS_AT_ONCE, Batch, Ints, Segments, Windows

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # scipy.fft is loaded when it is first used
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Windows

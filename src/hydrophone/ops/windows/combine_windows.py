@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.fft
+import scipy  # scipy.fft is loaded when it is first used
 
 from hydrophone.errors import DataError, SignalTypeError
 from hydrophone.model.batch import Batch, Segments, Windows

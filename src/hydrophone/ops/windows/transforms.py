@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.fft
+import scipy  # scipy.fft is loaded when it is first used
 
 from hydrophone.errors import SignalTypeError
 from hydrophone.model.batch import Batch, Windows
