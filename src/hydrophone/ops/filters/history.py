@@ -147,6 +147,7 @@ def _layout_buffer(
 
 
 # Loops, because Numba takes seconds to compile the assignment of one slice to another, with its checks and messages.
+# np.int64(0), because a literal is a type of its own, for which all is compiled once more.
 
 
 @compiled
@@ -172,11 +173,11 @@ def _fill_buffer(
     for run in range(len(slot)):
         s, length, begin = slot[run], offsets[run + 1] - offsets[run], at[run]
         if run == 0 or slot[run - 1] != s:
-            _copy_rows(tail[s], 0, size, out, begin - pad[run] - size)
+            _copy_rows(tail[s], np.int64(0), size, out, begin - pad[run] - size)
         _clear_rows(out, begin - pad[run], begin)
         _copy_rows(x, offsets[run], offsets[run + 1], out, begin)
         if run + 1 == len(slot) or slot[run + 1] != s:
-            _copy_rows(out, begin + length - size, begin + length, tail[s], 0)
+            _copy_rows(out, begin + length - size, begin + length, tail[s], np.int64(0))
             due[s] = first[run] + length
             known[s] = min(seen[run] + length, size)
 
@@ -201,9 +202,9 @@ def _fill_seams(slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any
         _clear_rows(out, here - pad, here)
         _copy_rows(x, begin, begin + head, out, here)
         if end - begin >= size:
-            _copy_rows(x, end - size, end, tail[s], 0)
+            _copy_rows(x, end - size, end, tail[s], np.int64(0))
         else:
-            _copy_rows(out, here + head - size, here + head, tail[s], 0)
+            _copy_rows(out, here + head - size, here + head, tail[s], np.int64(0))
         due[s] = first[run] + end - begin
         known[s] = min(seen[run] + end - begin, size)
     return out, at, heads, seen
