@@ -15,6 +15,8 @@ from hydrophone.api.query import Query
 from hydrophone.model import compiled, compiled_cache
 from hydrophone.model.key_table import shard_of_keys
 
+ROWS = 5_000
+"""Enough for all loops, those for long signals too."""
 SIGNALS: dict[str, Callable[[Any], Query]] = {
     "arithmetic": lambda x: x.fir([0.5, 0.5]) + x.resample("15ms"),
     "fir": lambda x: x.fir([0.25, 0.5, 0.25]),
@@ -102,7 +104,7 @@ def tour() -> Iterator[tuple[str, Query]]:
 
 def made_up(key: str, dtype: Any) -> Any:
     """Readings of two sensors, out of order and with a hole."""
-    rows = 5000
+    rows = ROWS
     rng = np.random.default_rng(0)
     milliseconds = np.arange(rows) * 10 + 500 * (np.arange(rows) > rows // 2)
     order = rng.permutation(rows)
