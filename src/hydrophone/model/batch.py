@@ -211,6 +211,10 @@ class Segments:
         """The grid index of every sample."""
         return concat_ranges(self.first, self.lengths)
 
+    def runs_of(self, at: Ints) -> Ints:
+        """The runs of the samples at these places of `values`, which are in order."""
+        return np.repeat(np.arange(len(self)), np.diff(np.searchsorted(at, self.offsets)))
+
     @property
     def sample_time(self) -> Ints:
         """The instant of every sample."""

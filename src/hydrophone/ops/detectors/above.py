@@ -139,7 +139,8 @@ class AboveKernel(GridKernel[Segments]):
     def _pieces(self, x: Segments) -> Events:
         """Stretches of samples that belong to an interval within runs (and report intervals)."""
         at = np.flatnonzero(self.inside(x))
-        slot, index, run = x.sample_slot[at], x.sample_index[at], np.repeat(np.arange(len(x)), x.lengths)[at]
+        run = x.runs_of(at)
+        slot, index = x.slot[run], at + (x.first - x.offsets[:-1])[run]
         fresh = np.concatenate([[True], (run[1:] != run[:-1]) | (index[1:] != index[:-1] + 1)])[: len(at)]
         if self.report is not None:
             share = x.base.instant(slot, index) // self.report

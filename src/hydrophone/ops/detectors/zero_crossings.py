@@ -58,6 +58,7 @@ class ZeroCrossingsKernel(LookBackKernel):
         crossed = ((x < 0) != (before < 0)) & (x == x) & (before == before)
         crossed[batch.offsets[:-1][wide.seen == 0]] = False
         at = np.flatnonzero(crossed)
-        slot = batch.sample_slot[at]
-        time = self.grids.base.times(slot, batch.sample_index[at])
+        run = batch.runs_of(at)
+        slot = batch.slot[run]
+        time = self.grids.base.times(slot, at + (batch.first - batch.offsets[:-1])[run])
         return (Events(slot, time, None, pa.table({"rising": x[at] >= 0}, schema=self.out.columns)),)

@@ -10,8 +10,9 @@ import numpy as np
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Segments, Values
 from hydrophone.model.kernel import Kernel
+from hydrophone.model.sorted_rows import concat_ranges, gather_ranges
 from hydrophone.ops.base_kernels import LookBackKernel
-from hydrophone.ops.filters.history import Extended, History
+from hydrophone.ops.filters.history import History
 from hydrophone.ops.signals.keep_samples import keep_samples
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -65,14 +66,22 @@ class DifferenceKernel(LookBackKernel):
         self.lag, self.missing, self.subtract = lag, missing, subtract
         self.there = History(lag, np.dtype(np.int8), 0, Missing.ZERO)
 
-    def extended(self, batch: Segments, wide: Extended) -> Iterable[Batch]:
-        """Subtract in one batch."""
+    def take(self, batch: Segments) -> Iterable[Batch]:
+        """Subtract in one batch: at once over all samples, then anew where a segment begins, from the history of its key."""
+        seams, x, lag = self.history.seams(batch, len(self.keys)), batch.values, self.lag
+        heads = concat_ranges(batch.offsets[:-1], seams.heads)
         with np.errstate(all="ignore"):
-            y = batch.with_values(self.subtract(batch.values, wide.lagged(self.lag)))
+            begin = self.subtract(x[heads], gather_ranges(seams.values, seams.at - lag, seams.heads))
+            values = np.empty(x.shape, begin.dtype)
+            values[lag:] = self.subtract(x[lag:], x[:-lag])
+        values[heads] = begin
+        y = batch.with_values(values)
         if self.missing is Missing.ZERO:
             return (y,)
-        there = self.there.extend(batch.with_values(np.ones(len(batch.values), np.int8)), len(self.keys))
-        return (keep_samples(y, there.lagged(self.lag) > 0),)
+        there = self.there.seams(batch.with_values(np.ones(len(x), np.int8)), len(self.keys))
+        known = np.ones(len(x), np.bool_)
+        known[heads] = gather_ranges(there.values, there.at - lag, there.heads) > 0
+        return (keep_samples(y, known),)
 
 
 def float_difference(a: Values, b: Values) -> Values:

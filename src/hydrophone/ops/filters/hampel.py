@@ -24,14 +24,20 @@ MAD_TO_SIGMA = 1.4826
 
 
 def moving_medians(
-    values: npt.NDArray[np.float64], there: npt.NDArray[np.int8], at: Ints, offsets: Ints, size: int
+    values: npt.NDArray[np.float64],
+    there: npt.NDArray[np.int8],
+    at: Ints,
+    offsets: Ints,
+    size: int,
+    distances: bool = True,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], Ints]:
     """Of the last `size` rows of a buffer at every sample: the median, the median distance from it, and how many are NaN.
 
-    NaN is left out of both medians; where nothing else is there they are NaN.
+    NaN is left out of both medians; where nothing else is there they are NaN. Without `distances` there are none of these.
     """
     shape = (int(offsets[-1]), values.shape[1])
-    middle, distance, bad = np.empty(shape), np.empty(shape), np.empty(shape, np.int64)
+    middle, bad = np.empty(shape), np.empty(shape, np.int64)
+    distance = np.empty(shape if distances else (0, 0))
     _moving_medians(np.ascontiguousarray(values), there, at, offsets, size, middle, distance, bad)
     return middle, distance, bad
 
@@ -44,30 +50,60 @@ def _moving_medians(x: Any, there: Any, at: Any, offsets: Any, size: int, middle
         for c in range(x.shape[1]):
             count = nans = 0
             for i in range(at[run] - size + 1, at[run] + offsets[run + 1] - offsets[run]):
-                if there[i]:
-                    if x[i, c] != x[i, c]:
-                        nans += 1
-                    else:
-                        place = np.searchsorted(order[:count], x[i, c])
-                        for j in range(count, place, -1):
-                            order[j] = order[j - 1]
-                        order[place] = x[i, c]
-                        count += 1
+                oldest = i - size
+                gone = oldest > at[run] - size and there[oldest]
+                leaves = gone and x[oldest, c] == x[oldest, c]
+                comes = there[i] and x[i, c] == x[i, c]
+                nans += int(there[i] and not comes) - int(gone and not leaves)
+                if leaves and comes:
+                    _replace(order, count, x[oldest, c], x[i, c])
+                elif leaves:
+                    count -= 1
+                    for j in range(_place(order, count + 1, x[oldest, c]), count):
+                        order[j] = order[j + 1]
+                elif comes:
+                    place = _place(order, count, x[i, c])
+                    for j in range(count, place, -1):
+                        order[j] = order[j - 1]
+                    order[place] = x[i, c]
+                    count += 1
                 if i < at[run]:
                     continue
                 n = offsets[run] + i - at[run]
                 middle[n, c] = _middle(order, count)
-                distance[n, c] = _median_distance(order, count, middle[n, c])
+                if len(distance):
+                    distance[n, c] = _median_distance(order, count, middle[n, c])
                 bad[n, c] = nans
-                oldest = i - size + 1
-                if there[oldest]:
-                    if x[oldest, c] != x[oldest, c]:
-                        nans -= 1
-                    else:
-                        place = np.searchsorted(order[:count], x[oldest, c])
-                        count -= 1
-                        for j in range(place, count):
-                            order[j] = order[j + 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def _place(order: Any, count: int, value: float) -> int:
+    """How many of the values in order are smaller: of few all are compared, which is faster than to guess."""
+    low, high = 0, count
+    while high - low > 64:
+        middle = (low + high) // 2
+        if order[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    place = low
+    for j in range(low, high):
+        place += order[j] < value
+    return place
+
+
+@numba.njit(cache=True, nogil=True)
+def _replace(order: Any, count: int, old: float, new: float) -> None:
+    """One value out and another in: only those between them move."""
+    out, to = _place(order, count, old), _place(order, count, new)
+    if to > out:
+        for j in range(out, to - 1):
+            order[j] = order[j + 1]
+        order[to - 1] = new
+    else:
+        for j in range(out, to, -1):
+            order[j] = order[j - 1]
+        order[to] = new
 
 
 @compiled

@@ -60,10 +60,16 @@ class LongFirKernel(LookBackKernel):
         self.taps, self.missing, self.out = taps.astype(out.dtype), missing, out
         self.block = block_size(len(taps))
         self.waiting: HeldBatches[Segments] = HeldBatches(Segments)
+        self._begins, self._batches = np.zeros(0, np.int64), -1
 
     def take(self, batch: Segments) -> Iterable[Batch]:
         """The blocks of which the last sample has come, or was skipped."""
+        begins = self._first_waiting()
+        np.minimum.at(begins, batch.slot, batch.first)
         self.waiting.add(batch)
+        self._batches = len(self.waiting.batches)
+        if (batch.next // self.block <= begins[batch.slot] // self.block).all():
+            return ()
         held = self.waiting.all()
         assert held is not None
         # Segments are ordered by slot and index: the last of a slot says how far the slot has come.
@@ -72,14 +78,33 @@ class LongFirKernel(LookBackKernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """The blocks to which no sample can come any more; the others hold the output mark."""
-        held, mark = self.waiting.all(), marks[0]
-        if held is None:
-            return (), mark
+        mark, begins, base = marks[0], self._first_waiting(), self.grids.base
+        slot = np.flatnonzero(begins != MAX_TIME)
+        own = marks_of_slots(mark, slot)
+        closed = np.equal(own, MAX_TIME) | (base.index_from_mark(slot, own) // self.block > begins[slot] // self.block)
+        if not np.any(closed):
+            return (), hold_back_mark(mark, slot, base.instant(slot, begins[slot])) if len(slot) else mark
+        held = self.waiting.all()
+        assert held is not None
         own = marks_of_slots(mark, held.slot)
         reached = np.where(np.equal(own, MAX_TIME), held.next + self.block, held.base.index_from_mark(held.slot, own))
         out = self._filtered(held, reached)
         rest = self.waiting.all()
         return out, mark if rest is None else hold_back_mark(mark, rest.slot, rest.base.instant(rest.slot, rest.first))
+
+    def _first_waiting(self) -> Ints:
+        """The first index that waits of every slot, or ``MAX_TIME``; found again where batches were restored, joined or let go.
+
+        So samples that wait are joined once for each block, not for each batch.
+        """
+        if self._batches != len(self.waiting.batches):
+            self._begins = np.full(len(self.keys), MAX_TIME)
+            for batch in self.waiting.batches:
+                np.minimum.at(self._begins, batch.slot, batch.first)
+            self._batches = len(self.waiting.batches)
+        elif len(self._begins) < len(self.keys):
+            self._begins = np.concatenate([self._begins, np.full(len(self.keys) - len(self._begins), MAX_TIME)])
+        return self._begins
 
     def _filtered(self, held: Segments, reached: Ints) -> Iterable[Batch]:
         """Filter the blocks that end before these indices; their samples are let go."""
@@ -89,6 +114,7 @@ class LongFirKernel(LookBackKernel):
             return ()
         at = np.arange(len(held))
         self.waiting.replace(held.cut(at, done, held.next), held.slot[done > held.first])
+        self._batches = -1
         x = held.cut(at, held.first, done)
         wide = self.history.extend(x, len(self.keys))
         y = x.with_values(self._blocks(wide.values, wide.at, x))

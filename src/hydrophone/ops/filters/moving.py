@@ -85,7 +85,7 @@ class MovingWindows:
         at = self.last + self.shift
         until = (self.counts - 1) * self.hop + 1
         offsets = np.concatenate([[0], np.cumsum(until)])
-        middle, _, bad = moving_medians(x.astype(np.float64), self.there, at, offsets, self.size)
+        middle, _, bad = moving_medians(x.astype(np.float64), self.there, at, offsets, self.size, distances=False)
         found = np.where(bad > 0, np.nan, middle)
         if self.hop == 1:
             return found
@@ -103,9 +103,20 @@ def _sums(x: Any, shift: Any, last: Any, counts: Any, size: int, hop: int, out: 
             while n < stop:
                 block = k - k % size
                 base = shift[run] + block
+                total = head = tail[size]  # nothing yet
                 for j in range(-1, k - block - size, -1):
-                    tail[j + size] = tail[j + size + 1] + x[base + j, c]
-                head, j = tail[size], 0  # nothing yet
+                    total += x[base + j, c]
+                    tail[j + size] = total
+                if hop == 1:
+                    begin, end = k - block, min(size, k - block + stop - n)
+                    for j in range(begin):
+                        head += x[base + j, c]
+                    for j in range(begin, end):
+                        head += x[base + j, c]
+                        out[n + j - begin, c] = tail[j + 1] + head
+                    n, k = n + end - begin, k + end - begin
+                    continue
+                j = 0
                 while n < stop and k < block + size:
                     while j <= k - block:
                         head += x[base + j, c]

@@ -176,7 +176,8 @@ def finish_aggregate(
     if kind == "sum":
         return _exact_sum(total, x.astype(aggregate_dtype("sum", x.dtype), copy=False), size)
     if kind == "mean":
-        return total(x.astype(wide, copy=False)) / size
+        sums = total(x.astype(wide, copy=False))
+        return np.divide(sums, size, out=sums)
     if kind in ("std", "kurtosis"):
         mean, second, _, fourth = moments(x.astype(np.float64, copy=False))
         if kind == "std":

@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Segments
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark
+from hydrophone.model.sorted_rows import concat_ranges
 from hydrophone.model.timebase import Timebase
 from hydrophone.ops.resampling.regrid import Regrid
 from hydrophone.plan.node import Node
@@ -67,11 +70,17 @@ class DownsampleKernel(Kernel):
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Pick from one batch."""
         assert isinstance(batch, Segments)
-        index = batch.sample_index
-        keep = (index - self.regrid.phase) % self.n == 0
-        base = self.regrid.bases(batch.base)
-        new = (index[keep] - self.regrid.phase) // self.n
-        return (Segments.of_samples(batch.sample_slot[keep], new, batch.values[keep], base),)
+        n, phase, base = self.n, self.regrid.phase, self.regrid.bases(batch.base)
+        first, stop = (-((phase - index) // n) for index in (batch.first, batch.next))
+        some = np.flatnonzero(stop > first)
+        counts = (stop - first)[some]
+        at = batch.offsets[some] + first[some] * n + phase - batch.first[some]
+        places = np.repeat(at, counts) + n * concat_ranges(np.zeros_like(counts), counts)
+        values = (
+            batch.values[int(at[0]) : int(at[0]) + int(counts[0]) * n : n] if len(some) == 1 else batch.values[places]
+        )
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return (Segments(batch.slot[some], first[some], offsets, np.ascontiguousarray(values), base).joined(),)
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Nothing waits."""

@@ -14,11 +14,11 @@ from hydrophone.model.batch import Batch, Ints, Segments
 from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, low_water_mark, lowest_marks, map_mark, marks_of_slots
-from hydrophone.model.sorted_rows import concat_ranges
 from hydrophone.model.state import Field, HeldBatches, SlotArrays
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.ops.coefficients import check_coefficients, is_window_name
 from hydrophone.ops.resampling.regrid import Regrid, scaled_index
+from hydrophone.ops.signals.keep_samples import keep_samples
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import Missing, UniformType
@@ -143,11 +143,10 @@ class ResamplePolyKernel(Kernel):
         whole = np.ones(len(out), np.bool_)
         runs = held.slot, held.first, held.offsets
         _polyphase(*runs, np.ascontiguousarray(x), begin, counts, self.table, self.down, self.half, out, whole)
-        slot, index = np.repeat(held.slot, counts), concat_ranges(begin, counts)
-        values = out[:, 0] if held.values.ndim == 1 else out
-        if self.missing is Missing.DROP:
-            slot, index, values = slot[whole], index[whole], values[whole]
-        return Segments.of_samples(slot, index, values, self.regrid.bases(held.base))
+        some = np.flatnonzero(counts)
+        values, offsets = out[:, 0] if held.values.ndim == 1 else out, np.concatenate([[0], np.cumsum(counts[some])])
+        y = Segments(held.slot[some], begin[some], offsets, values, self.regrid.bases(held.base))
+        return (keep_samples(y, whole) if self.missing is Missing.DROP else y).joined()
 
     def _mark(self, mark: Mark) -> Mark:
         """The instant of the first new sample that is not known where nothing has come."""
@@ -185,8 +184,13 @@ def _polyphase(
     up = table.shape[0]
     n = 0
     for run in range(len(slot)):
-        low = run
-        for m in range(begin[run], begin[run] + counts[run]):
+        low, m, stop = run, begin[run], begin[run] + counts[run]
+        inside, end = _inside(first[run], offsets[run + 1] - offsets[run], m, stop, up, down, half)
+        while m < stop:
+            if m == inside and end - m >= _ROWS_AT_LEAST * up:
+                _rows(x, offsets[run] - first[run], m, end, table, down, half, out, n)
+                n, m = n + end - m, end
+                continue
             lowest, highest = -((half - m * down) // up), (m * down + half) // up
             phase = (m * down + half) % up
             while low > 0 and slot[low - 1] == slot[run] and first[low - 1] + offsets[low] - offsets[low - 1] > lowest:
@@ -207,7 +211,52 @@ def _polyphase(
                 found += max(stops - begins, 0)
                 at += 1
             whole[n] = found == highest - lowest + 1
-            n += 1
+            n, m = n + 1, m + 1
+
+
+_ROWS_AT_LEAST = 4
+"""New samples of each phase from which on they are made phase by phase."""
+
+
+@numba.njit(cache=True, nogil=True)
+def _inside(first: int, length: int, begin: int, stop: int, up: int, down: int, half: int) -> Any:
+    """The new samples from `begin` to `stop` for which all samples under the filter lie in the run."""
+    low = -((-first * up - half + up - 1) // down)  # ceil(m * down - half, up) >= first
+    high = (first + length) * up - half  # floor(m * down + half, up) < first + length
+    return max(begin, low), min(stop, -(-high // down))
+
+
+@numba.njit(cache=True, nogil=True)
+def _rows(x: Any, place: int, begin: int, end: int, table: Any, down: int, half: int, out: Any, to: int) -> None:
+    """Phase by phase, tap by tap over many samples: each sum is taken in the same order as alone, and none waits for itself."""
+    up, width, flat = table.shape[0], x.shape[1], x.reshape(-1)
+    step, some = down * width, np.empty(64, out.dtype)
+    for m in range(begin, min(begin + up, end)):
+        lowest, highest = -((half - m * down) // up), (m * down + half) // up
+        taps = table[(m * down + half) % up, : highest - lowest + 1][::-1]
+        fours, rows = len(taps) // 4 * 4, (end - m + up - 1) // up
+        for start in range(0, rows, len(some)):
+            size = min(len(some), rows - start)
+            for c in range(width):
+                here = (place + lowest + start * down) * width + c
+                some[:size] = 0
+                for k in range(0, fours, 4):
+                    t0, t1, t2, t3 = taps[k], taps[k + 1], taps[k + 2], taps[k + 3]
+                    at = here + k * width
+                    for i in range(size):
+                        j = at + i * step
+                        some[i] = (
+                            some[i]
+                            + flat[j] * t0
+                            + flat[j + width] * t1
+                            + flat[j + 2 * width] * t2
+                            + flat[j + 3 * width] * t3
+                        )
+                for k in range(fours, len(taps)):
+                    for i in range(size):
+                        some[i] += flat[here + k * width + i * step] * taps[k]
+                for i in range(size):
+                    out[to + m - begin + (start + i) * up, c] = some[i]
 
 
 def design(up: int, down: int, window: Any) -> tuple[float | complex, ...]:

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 
 from hydrophone.model.batch import Mask, Segments
+from hydrophone.model.sorted_rows import gather_ranges
 
 
 def keep_samples(x: Segments, keep: Mask) -> Segments:
     """The samples where the mask is true; the others become holes."""
     if keep.all():
         return x
-    at = np.flatnonzero(keep)
-    if len(at) < len(x):
-        run = np.searchsorted(x.offsets[1:], at, "right")
-    else:
-        run = np.repeat(np.arange(len(x)), np.diff(np.searchsorted(at, x.offsets)))
-    return Segments.of_samples(x.slot[run], at + (x.first - x.offsets[:-1])[run], x.values[at], x.base)
+    run, begin, lengths = _stretches(x.offsets, np.ascontiguousarray(keep))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    first = x.first[run] + begin - x.offsets[run]
+    return Segments(x.slot[run], first, offsets, gather_ranges(x.values, begin, lengths), x.base)
+
+
+@numba.njit(cache=True, nogil=True)
+def _stretches(offsets: Any, keep: Any) -> Any:
+    """Samples in a row that are kept: the number of their segment, where they begin, and how many they are."""
+    count = 0
+    for r in range(len(offsets) - 1):
+        before = False
+        for i in range(offsets[r], offsets[r + 1]):
+            count += keep[i] and not before
+            before = keep[i]
+    run, begin, lengths = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    n = -1
+    for r in range(len(offsets) - 1):
+        before = False
+        for i in range(offsets[r], offsets[r + 1]):
+            if keep[i] and not before:
+                n += 1
+                run[n], begin[n], lengths[n] = r, i, 0
+            if keep[i]:
+                lengths[n] += 1
+            before = keep[i]
+    return run, begin, lengths

@@ -9,6 +9,7 @@ import numpy as np
 
 from hydrophone.model.batch import Batch, Ints, Segments, Values
 from hydrophone.model.kernel import Kernel, Stateless
+from hydrophone.model.sorted_rows import gather_ranges
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import UniformType
 
@@ -52,9 +53,19 @@ class ShiftFrequencyKernel(Stateless):
     def map(self, batch: Batch) -> Batch:
         """Turn one batch."""
         assert isinstance(batch, Segments)
-        factor = np.exp(2j * np.pi * (turns(self.cycles, batch.sample_index) + float(self.phase % 1)))
+        factor = self._factors(batch)
         with np.errstate(all="ignore"):
             return batch.with_values((batch.values * _shaped(factor, batch.values)).astype(self.dtype))
+
+    def _factors(self, batch: Segments) -> Values:
+        """For every sample; where keys share indices, each is computed once."""
+        if not len(batch):
+            return np.zeros(0, np.complex128)
+        low, high = int(batch.first.min()), int(batch.next.max())
+        shared = high - low < len(batch.values)
+        index = np.arange(low, high) if shared else batch.sample_index
+        factor = np.exp(2j * np.pi * (turns(self.cycles, index) + float(self.phase % 1)))
+        return gather_ranges(factor, batch.first - low, batch.lengths) if shared else factor
 
 
 def _shaped(factor: Values, values: Values) -> Values:

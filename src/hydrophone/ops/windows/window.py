@@ -14,6 +14,7 @@ from hydrophone.model.batch import COLUMNS_AT_ONCE, Batch, Ints, Segments, Windo
 from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, marks_of_slots
+from hydrophone.model.sorted_rows import gather_ranges
 from hydrophone.model.state import Field, SlotArrays
 from hydrophone.model.time import MIN_TIME
 from hydrophone.model.timebase import Timebases
@@ -167,6 +168,8 @@ class WindowKernel(LookBackKernel):
 
     def _gathered(self, values: npt.NDArray[Any], begin: Ints, even: bool) -> npt.NDArray[Any]:
         """The windows that begin at these places; those that lie evenly are not copied."""
+        if not even and values.ndim == 1:
+            return gather_ranges(values, begin, np.full(len(begin), self.size)).reshape(len(begin), self.size)
         if not even or not values.flags.c_contiguous:
             return np.lib.stride_tricks.sliding_window_view(values, self.size, axis=0)[begin]
         step, *between = values.strides
