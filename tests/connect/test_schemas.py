@@ -381,3 +381,26 @@ def test_a_csv_file_without_its_time_or_key_is_named(tmp_path: Path) -> None:
     folder = texts(tmp_path, "k,t,v\na,1,2\n", "k;t;v\na;2;3\n")
     with pytest.raises(hp.DataError, match=r"1\.csv: no column 'k'; the file has: k;t;v[\s\S]*delimiter"):
         hp.read.csv(folder, key="k", time="t").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        (pa.list_(pa.int32()), pa.list_(pa.float64())),
+        (pa.large_list(pa.int32()), pa.list_(pa.float64())),
+        (pa.list_(pa.int32(), 2), pa.list_(pa.float64(), 2)),
+        (pa.list_(pa.int32(), 2), pa.large_list(pa.int64())),
+    ],
+)
+def test_a_slice_of_lists_is_converted_by_itself(kind: pa.DataType, wanted: pa.DataType) -> None:
+    rows = [[n, n + 1] if n % 7 else None for n in range(50)]
+    table = pa.table({"v": pa.array(rows, kind)})
+    for start, count in ((0, 50), (3, 10), (7, 1), (48, 2), (20, 0)):
+        found = conform(table.slice(start, count), pa.schema([("v", wanted)]), "a", what="read")["v"]
+        assert found.type == wanted
+        assert found.to_pylist() == rows[start : start + count]
+    # A value that the wanted type does not hold lies outside of the slice.
+    odd = pa.table({"v": pa.array([[2**53 + 1], [1]], pa.list_(pa.int64()))})
+    assert conform(odd.slice(1), pa.schema([("v", pa.list_(pa.float64()))]), "a", what="read")["v"].to_pylist() == [
+        [1.0]
+    ]

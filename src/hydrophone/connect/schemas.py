@@ -340,22 +340,24 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _list(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values inside converted, around them Arrow's own cast between kinds of lists."""
-    values = _converted(array.values, kind.value_type)
-    fixed = pa.types.is_fixed_size_list(array.type)
-    shell = _like(array.type, kind.value_type)
-    buffers = array.buffers()[: 1 if fixed else 2]
-    inner = pa.Array.from_buffers(shell, len(array), buffers, array.null_count, array.offset, [values])
+    """The values inside converted, around them Arrow's own cast between kinds of lists.
+
+    Of a slice only its own values: rows come in slices of one array, and to convert all of them for each would be quadratic.
+    """
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        values = _converted(array.values.slice(array.offset * size, len(array) * size), kind.value_type)
+        inner = pa.FixedSizeListArray.from_arrays(values, size, mask=mask)
+    else:
+        offsets = array.offsets.to_numpy()
+        values = _converted(array.values.slice(offsets[0], offsets[-1] - offsets[0]), kind.value_type)
+        made = pa.LargeListArray if pa.types.is_large_list(array.type) else pa.ListArray
+        inner = made.from_arrays(pa.array(offsets - offsets[0]), values, mask=mask)
     try:
         return inner.cast(kind)
     except pa.ArrowInvalid as error:
         raise _DoesNotHold(f"all lists: {error}") from None
-
-
-def _like(kind: pa.DataType, values: pa.DataType) -> pa.DataType:
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(values, kind.list_size)
-    return pa.large_list(values) if pa.types.is_large_list(kind) else pa.list_(values)
 
 
 def _struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
