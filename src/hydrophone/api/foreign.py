@@ -25,6 +25,7 @@ STREAM: Mapping[str, str] = {
     "count": _WINDOWS,
     "map": 'with_columns(y=hp.col("x") * 2); a function of samples comes after signal(column).sample(period)',
     "apply": 'with_columns(y=hp.col("x") * 2); functions of samples and windows come after signal(column).sample(period)',
+    "diff": "pairs() for an event and the one before it, signal(column).sample(period).difference() for samples",
 }
 """Names that mean something else to other handles than to a stream, or to a signal at any times."""
 
@@ -53,6 +54,7 @@ NAMES: Mapping[str, str] = {
     **dict.fromkeys(("write", "to_table", "sink_parquet", "write_parquet"), 'save(hp.write.parquet("clean/"))'),
     **dict.fromkeys(("writeStream", "sink_to", "run", "awaitTermination"), 'start(spark, to=..., checkpoint="...")'),
     **dict.fromkeys(("lag", "lead", "pct_change"), "pairs()"),
+    **dict.fromkeys(("expanding", "cummax", "cummin", "cumprod"), "iterate(...): see hp.StatefulOperator"),
     **dict.fromkeys(("nlargest", "nsmallest"), 'top_k(5, by="x", size="1s")'),
     # filters
     "lfilter": "iir(b, a)",

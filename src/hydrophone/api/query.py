@@ -452,7 +452,12 @@ def _no_method(me: str, name: str) -> str:
 def _way_to(me: str, call: str) -> str:
     """A call of a method, from a handle on that may not have it itself."""
     method = call.partition("(")[0]
-    for other in (o for o in _HANDLES.values() if hasattr(o, method)):
+    handles = list(_HANDLES.values())
+    if (
+        "=" not in call
+    ):  # with parameters it is a stream's: `top_k(5, by="x")`, `difference(other)` of sets has no place here
+        handles.sort(key=lambda o: (o.__name__ != me, o.__name__ == "Stream"))
+    for other in (o for o in handles if hasattr(o, method)):
         if other.__name__ == me:
             return call
         if way := _WAYS.get((me, other.__name__)):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hydrophone.api import Stream, UniformSignal
 from hydrophone.arguments import public
 from hydrophone.connect import live
-from hydrophone.connect.arrow import ArrowData, frame_table
+from hydrophone.connect.arrow import ArrowData, frame_table, polars_table
 from hydrophone.connect.csv import CsvData, Dialect
 from hydrophone.connect.parquet import ParquetData
 from hydrophone.connect.synthetic import Synthetic
@@ -135,7 +135,7 @@ def from_polars(
     if not hasattr(whole, "to_arrow"):
         raise ParameterError(f"from_polars: needs a DataFrame or LazyFrame of Polars, got {_kind(frame)}")
     return read_data(
-        ArrowData(without_halves(whole.to_arrow())),
+        ArrowData(without_halves(polars_table(whole, "from_polars"))),
         key=key,
         time=time,
         end=end,

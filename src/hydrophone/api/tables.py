@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.api.query import Query, StreamT
-from hydrophone.connect.arrow import frame_table
+from hydrophone.connect.arrow import frame_table, polars_table
 from hydrophone.connect.files import list_files
 from hydrophone.connect.parquet import ParquetData
 from hydrophone.engine.ingest import instants
@@ -111,7 +111,7 @@ def _as_arrow(table: Any) -> pa.Table:
         ) from None
     if frame.implementation.is_pandas_like():
         return frame_table(frame.to_native(), "lookup")
-    return frame.to_arrow()
+    return polars_table(frame.to_native(), "lookup") if frame.implementation.is_polars() else frame.to_arrow()
 
 
 def _check_clock(field: pa.Field, kind: DataType) -> None:

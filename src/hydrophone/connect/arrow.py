@@ -29,10 +29,27 @@ def frame_table(frame: Any, what: str) -> pa.Table:
         )
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         # Arrow's errors name what is wrong first, and the column after it.
         text = "; ".join(str(part) for part in error.args)
-        raise ParameterError(f"{what}: Arrow cannot hold this frame: {text}") from error
+        raise ParameterError(f"{what}: Arrow cannot hold this frame: {text}", hint=_ARROW_TYPES) from error
+
+
+def polars_table(frame: Any, what: str) -> pa.Table:
+    """The columns of a Polars DataFrame; what it holds of Python would come as addresses."""
+    objects = [name for name, kind in frame.schema.items() if str(kind) == "Object"]
+    if objects:
+        raise ParameterError(f"{what}: column {objects[0]!r} holds Python objects", hint=_ARROW_TYPES)
+    try:
+        return frame.to_arrow()
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise ParameterError(f"{what}: Arrow cannot hold this frame: {error}", hint=_ARROW_TYPES) from error
+
+
+_ARROW_TYPES = (
+    "columns hold integers of up to 64 bits, floats, texts, times, booleans, or lists and structs of them; "
+    "complex numbers are structs of re and im"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,6 +188,7 @@ class CsvData(FileData):
         with _naming_file(path, self.dialect), _open(path, kinds, self.dialect, list(columns)) as reader:
             for batch in reader:
                 self._check_integers(batch, path, found)
+                self._check_long_integers(batch, path, found)
                 yield self._in_nanoseconds(pa.Table.from_batches([batch]), path)
 
     def _check_header(self, path: str, found: pa.Schema) -> None:
@@ -215,6 +216,26 @@ class CsvData(FileData):
                     hint=_ONE_TYPE,
                 )
 
+    def _check_long_integers(self, batch: pa.RecordBatch, path: str, found: pa.Schema) -> None:
+        """Refuse integers that 64 bits do not hold: Arrow takes their column for doubles, which round them."""
+        for field in batch.schema:
+            stated = field.name in dict(self.types) or self.stated is not None
+            guessed = field.name in found.names and pa.types.is_floating(found.field(field.name).type)
+            if stated or not guessed or not _largest(batch[field.name]) >= 2.0**63:
+                continue
+            with _open(path, {field.name: pa.string()}, self.dialect, [field.name]) as cells:
+                for text in cells:
+                    long = text[field.name].filter(
+                        compute.match_substring_regex(text[field.name], r"^\s*[+-]?\d{19,}\s*$")
+                    )
+                    odd = next((v for v in long.to_pylist() if int(float(v)) != int(v)), None)
+                    if odd is not None:
+                        raise DataError(
+                            f"read.csv: {path}: column {field.name!r} holds the integer {odd.strip()}, "
+                            "which 64 bits do not hold and doubles would round",
+                            hint=f'state the type of the column: types={{"{field.name}": "string"}}, or "uint64", or "float64" to round',
+                        )
+
     def _in_nanoseconds(self, table: pa.Table, path: str) -> pa.Table:
         for number, field in enumerate(table.schema):
             if self._counts(field):
@@ -224,6 +245,12 @@ class CsvData(FileData):
                 )
                 table = table.set_column(number, field.name, times)
         return table
+
+
+def _largest(numbers: pa.Array) -> float:
+    """The largest finite number of a column without its sign; 0 where there is none."""
+    finite = numbers.filter(compute.is_finite(numbers))
+    return float(compute.max(compute.abs(finite)).as_py() or 0)
 
 
 def _nanoseconds(numbers: pa.ChunkedArray, unit: str, what: str) -> pa.Array:

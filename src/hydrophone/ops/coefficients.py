@@ -27,10 +27,23 @@ def check_coefficients(values: Any, what: str, *, real: bool = False) -> np.ndar
             hint="give one list of numbers, in one dimension",
             where=user_line(),
         )
+    found = at_most_double(found)
     refuse_not_finite(found, what)
     if real and found.dtype.kind == "c":
         raise ParameterError(f"{what} must be real, got {found.dtype}", hint="take the real part", where=user_line())
     return found
+
+
+def at_most_double(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers of extended precision, which only some machines have, and neither Arrow nor Spark, as doubles.
+
+    Examples
+    --------
+    >>> at_most_double(np.clongdouble([0.5])).dtype
+    dtype('complex128')
+    """
+    doubles = {np.dtype(np.longdouble): np.float64, np.dtype(np.clongdouble): np.complex128}
+    return values.astype(doubles[values.dtype]) if values.dtype in doubles else values
 
 
 def refuse_not_finite(values: np.ndarray[Any, Any], what: str) -> None:

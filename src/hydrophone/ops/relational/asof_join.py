@@ -68,9 +68,14 @@ class AsofJoin(Limited):
                 f"asof_join: direction={self.direction!r} needs a tolerance: without one, events could wait for ever",
                 hint='tolerance="1h" is the largest distance to the event that is joined',
             )
-        if self.tolerance is not None and not 0 <= self.tolerance < MAX_TIME:
+        if self.tolerance is not None and self.tolerance < 0:
             raise ParameterError(
                 f"asof_join: tolerance must not be negative, got {self.tolerance}", hint="0 joins equal times only"
+            )
+        if self.tolerance is not None and self.tolerance >= MAX_TIME:
+            raise ParameterError(
+                "asof_join: the tolerance has no end, so that no event could ever be forgotten",
+                hint='a duration, such as "1d"',
             )
 
     def output_type(self, left: StreamType, right: StreamType) -> StreamType:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hydrophone.errors import DataError, ParameterError
+from hydrophone.ops.coefficients import at_most_double
 from hydrophone.plan.surroundings import changed, room_left, surroundings
 
 Array = npt.NDArray[Any]
@@ -41,14 +42,14 @@ def refuse_no_function(what: str, function: object) -> None:
 
 
 def at_least_single(values: Array) -> Array:
-    """What a user's code gave; half precision becomes single, in which all engines compute.
+    """What a user's code gave; half precision becomes single and extended precision double, in which all engines compute.
 
     Examples
     --------
-    >>> at_least_single(np.float16([0.5])).dtype
-    dtype('float32')
+    >>> at_least_single(np.float16([0.5])).dtype, at_least_single(np.longdouble([0.5])).dtype
+    (dtype('float32'), dtype('float64'))
     """
-    return values.astype(np.float32) if values.dtype == np.float16 else values
+    return at_most_double(values.astype(np.float32) if values.dtype == np.float16 else values)
 
 
 def read_only(values: Array) -> Array:
