@@ -14,7 +14,8 @@ _ANEW = (
 )
 _DAMAGE = re.compile(
     r"Checksum error|checksum|CANNOT_LOAD_STATE_STORE|CANNOT_READ|STATE_STORE\w*(?:INVALID|CORRUPT|NOT_FOUND)|Corruption|"
-    r"EOFException|end-of-input|Incomplete log file|doesn't exist|does not exist|ZipException"
+    r"EOFException|end-of-input|Incomplete log file|doesn't exist|does not exist|ZipException|"
+    r"INVALID_LOG_VERSION\.\w+|Failed to read log file|No usable value for \w+"
 )
 
 
@@ -70,23 +71,30 @@ def _lines(file: Path) -> None:
     if not re.fullmatch(r"v\d+", head):
         raise _damaged(file, f"it begins with {head[:20]!r}, and logs of Spark's with their version")
     for line in rest:
-        if line not in ("", "-") and not _is_json(line):
+        if line not in ("", "-") and not _is_entry(line):
             raise _damaged(file, "it is cut off, or something else was written there")
     if not rest:
         raise _damaged(file, "it is cut off after its version")
 
 
 def _json(file: Path, checkpoint: Path) -> None:
-    if not _is_json(_text(file)):
-        raise _damaged(file, "it is no JSON")
+    if not _is_entry(_text(file)):
+        raise _damaged(file, "it is no JSON, or says something else than Spark wrote")
 
 
-def _is_json(text: str) -> bool:
+_KINDS: dict[str, type] = {"id": str, "logOffset": int, "path": str, "timestamp": int, "batchId": int, "conf": dict}
+"""Of what Spark writes: the kind of value that each name has. Sources that are no files have offsets of other kinds."""
+
+
+def _is_entry(text: str) -> bool:
+    """Whether a line is JSON in which nothing that Spark reads as a number or text is something else."""
     try:
-        json.loads(text)
+        found = json.loads(text)
     except ValueError:
         return False
-    return True
+    if not isinstance(found, dict):
+        return type(found) in (int, str)
+    return all(type(found[name]) is kind for name, kind in _KINDS.items() if name in found)
 
 
 def _text(file: Path) -> str:
@@ -112,6 +120,8 @@ def state_damage(text: str, checkpoint: str) -> DataError | None:
     --------
     >>> print(state_damage("... Checksum error: file:/c/state/0/1/4.changelog at 0 exp: 1 got: 2\n...", "/c").message)
     start: /c/state/0/1/4.changelog is damaged or missing: Checksum error
+    >>> print(state_damage("Failed to read log file file:/c/commits/1. [INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION] ...", "/c").message)
+    start: /c/commits/1 cannot be read by this release of Spark: INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION
     """
     root = checkpoint.removeprefix("file:").rstrip("/")
     found = re.search(rf"{re.escape(root)}/(?:state|offsets|commits|sources)/[^\s,;)\]]+", text)
@@ -119,4 +129,7 @@ def state_damage(text: str, checkpoint: str) -> DataError | None:
     if not said:
         return None
     where = found[0].rstrip(".:'\"") if found else f"a file of the checkpoint {checkpoint}"
+    if version := re.search(r"INVALID_LOG_VERSION\.\w+", text):
+        hint = f"a newer one wrote it, or it is damaged: start with that release, or {_ANEW}"
+        return DataError(f"start: {where} cannot be read by this release of Spark: {version[0]}", hint=hint)
     return DataError(f"start: {where} is damaged or missing: {said[0]}", hint=_ANEW)
