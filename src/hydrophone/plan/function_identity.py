@@ -114,15 +114,15 @@ def _text(value: Any, outer: _Outer) -> str:
         return f"method({value.__qualname__},{_text(value.__self__, outer)})"
     if isinstance(getattr(value, "py_func", None), types.FunctionType):  # compiled by Numba
         return f"compiled({_function(value.py_func, outer)})"
-    if _is_library(type(value)) and (content := _content(value, outer)) is not None:
+    if is_library(type(value)) and (content := _content(value, outer)) is not None:
         return content
     named = f"{_module(value)}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
     if isinstance(value, type):
-        return named if _is_library(value) else f"{value.__module__}.{value.__name__}{_users_class(value, outer)}"
+        return named if is_library(value) else f"{value.__module__}.{value.__name__}{_users_class(value, outer)}"
     if isinstance(value, types.BuiltinFunctionType | types.ModuleType) or _is_known_ufunc(value):
         return named
     if hasattr(value, "__wrapped__"):
-        return named if _is_library(value) else f"{named}({_text(value.__wrapped__, outer)})"
+        return named if is_library(value) else f"{named}({_text(value.__wrapped__, outer)})"
     if isinstance(value, Enum):
         told = f"{_module(type(value))}.{type(value).__qualname__}.{value.name}"
         return told if is_ours(type(value)) else f"{told}={_text(value.value, outer)}"
@@ -173,15 +173,15 @@ def _object(value: Any, outer: _Outer) -> str:
     kind = type(value)
     hidden = [c for c in kind.__mro__ if c is not object and c.__flags__ & _IMMUTABLE_TYPE and c not in _CONTENTS]
     described = hasattr(value, "__dict__") and (callable(value) or dataclasses.is_dataclass(value))
-    if hidden or not (described or not _is_library(kind)):
+    if hidden or not (described or not is_library(kind)):
         raise ParameterError(
             f"a function that closes over a {kind.__name__} cannot be identified",
             hint="close over numbers, texts, arrays, tuples, functions and plain objects of them only, or pass them as parameters",
         )
     base = next((c for c in kind.__mro__ if c in _CONTENTS), None)
     held = None if base is None else _content(value, outer) or f"{base.__name__}:{base.__repr__(value)}"
-    state = {n: v for n, v in {**_slots(value), **getattr(value, "__dict__", {})}.items() if not _is_cached(kind, n)}
-    told = "" if _is_library(kind) else _users_class(kind, outer)
+    state = {n: v for n, v in {**slots_of(value), **getattr(value, "__dict__", {})}.items() if not _is_cached(kind, n)}
+    told = "" if is_library(kind) else _users_class(kind, outer)
     return f"{_module(kind)}.{kind.__name__}{told}({held or ''}{_text(state, outer)})"
 
 
@@ -190,7 +190,8 @@ def _is_cached(kind: type, name: str) -> bool:
     return isinstance(getattr(kind, name, None), functools.cached_property)
 
 
-def _slots(value: Any) -> dict[str, Any]:
+def slots_of(value: Any) -> dict[str, Any]:
+    """What an object holds in slots, by their names."""
     members = [(n, m) for c in type(value).__mro__ for n, m in vars(c).items()]
     slots = [n for n, m in members if isinstance(m, types.MemberDescriptorType)]
     return {n: getattr(value, n) for n in slots if hasattr(value, n)}
@@ -200,9 +201,9 @@ def _users_class(cls: type, outer: _Outer) -> str:
     """The code and the attributes of a class, with its ancestors up to those of libraries."""
     if issubclass(cls, Enum):
         return _text({name: member.value for name, member in cls.__members__.items()}, outer)
-    mine = [c for c in reversed(cls.__mro__) if not _is_library(c)]
+    mine = [c for c in reversed(cls.__mro__) if not is_library(c)]
     members = {n: _plain_function(v) for c in mine for n, v in vars(c).items() if _tells(n, v)}
-    theirs = ",".join(f"{_module(c)}.{c.__qualname__}" for c in cls.__mro__ if _is_library(c))
+    theirs = ",".join(f"{_module(c)}.{c.__qualname__}" for c in cls.__mro__ if is_library(c))
     return f"[{theirs}|{_text(members, (*outer, cls))}]"
 
 
@@ -219,7 +220,7 @@ def _tells(name: str, member: Any) -> bool:
 _NAMED_FIELD = type(namedtuple("_", "field").field)  # type: ignore[misc,attr-defined]
 
 
-def _is_library(value: Any) -> bool:
+def is_library(value: Any) -> bool:
     """Whether a class or function comes with Python or an installed package, and so is known by its name."""
     if is_ours(value):
         return True

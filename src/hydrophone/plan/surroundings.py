@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hydrophone.errors import ParameterError
-from hydrophone.plan.function_identity import LIBRARIES, is_ours, text_of
+from hydrophone.plan.function_identity import LIBRARIES, is_library, is_ours, slots_of, text_of
 
 LARGEST = 1 << 16
 """Bytes up to which a content is looked at: this happens around every call. Of larger lists and dicts the length is."""
@@ -163,13 +163,26 @@ def _is_data(value: Any) -> bool:
     """Numbers, texts and what holds them; functions, classes and modules are code."""
     if isinstance(value, (*_PLAIN, *_CHANGING, tuple, np.ndarray)):
         return True
-    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_ours(type(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_ours(type(value)):
+        return True
+    return _is_users_object(value)
 
 
-def _content(value: Any) -> str | None:
+def _is_users_object(value: Any) -> bool:
+    return not callable(value) and not is_library(type(value)) and not isinstance(value, types.ModuleType)
+
+
+_DEEPEST = 4
+"""How many objects within objects are looked into."""
+
+
+def _content(value: Any, depth: int = 0) -> str | None:
     """Text that changes when the value is changed in place; None where it cannot be, or is not looked at."""
-    if isinstance(value, _PLAIN) or not _is_data(value):
+    if isinstance(value, _PLAIN) or not _is_data(value) or depth > _DEEPEST:
         return None
+    if _is_users_object(value) and not isinstance(value, (*_CHANGING, tuple, np.ndarray)):
+        held = {name: v for name, v in (*_attributes(value), *slots_of(value).items()) if not callable(v)}
+        return str([(n, repr(v) if isinstance(v, _PLAIN) else _content(v, depth + 1)) for n, v in held.items()])
     if room_left(value) < 0:
         return None if isinstance(value, np.ndarray) else str(len(value))
     try:

@@ -219,6 +219,47 @@ def closed_record() -> Any:
     return function
 
 
+class Held:
+    def __init__(self) -> None:
+        self.count = 0
+        self.table = np.zeros(100_000)  # too large to be looked at: the others are all the same
+
+
+class HeldInSlots:
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Holding:
+    def __init__(self) -> None:
+        self.inner = [Held(), Held()]
+
+    def __call__(self, *arrays: Any) -> Any:
+        self.inner[1].count += 1
+        return arrays[0]
+
+
+def closed_object(held: type[Any] = Held) -> Any:
+    first, second = held(), held()
+
+    def function(*arrays: Any) -> Any:
+        second.count += 1
+        return arrays[0] + 0 * first.count
+
+    return function
+
+
+def closed_slots() -> Any:
+    return closed_object(HeldInSlots)
+
+
+def object_in_an_object() -> Any:
+    holding = Holding()
+    return lambda *arrays: holding(*arrays)
+
+
 def helper() -> Any:
     remember = closed_list()
     return lambda *arrays: remember(*arrays)
@@ -265,7 +306,7 @@ class Calling:
 
 MEMORIES = [
     closed_number, closed_list, closed_array, closed_record, helper, own_attribute, default_value,
-    given_argument, Calling, lambda: Calling().method,
+    given_argument, Calling, lambda: Calling().method, closed_object, closed_slots, object_in_an_object,
 ]  # fmt: skip
 
 
