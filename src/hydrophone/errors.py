@@ -176,6 +176,21 @@ def located(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return wrapper
 
 
+def path_text(path: object, what: str) -> str:
+    """A path that a user gives, as text; `what` names it for errors.
+
+    Examples
+    --------
+    >>> path_text(None, "write.csv: path")
+    Traceback (most recent call last):
+    hydrophone.errors.ParameterError: write.csv: path must be a text or a path, got None
+    """
+    found = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(found, str) or not found.strip():
+        raise ParameterError(f"{what} must be a text or a path, got {path!r}", where=user_line())
+    return found
+
+
 def user_line() -> str | None:
     """Return the line of the innermost caller outside this package.
 

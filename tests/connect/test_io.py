@@ -339,6 +339,22 @@ def test_memory_before_the_first_result_is_empty() -> None:
     assert len(hp.write.memory().to_arrow()) == 0
 
 
+@pytest.mark.parametrize("path", [None, 3, b"out", ["out"], "", " "])
+@pytest.mark.parametrize("place", [hp.write.parquet, hp.write.csv, hp.write.table, hp.late.side])
+def test_what_is_no_path_names_no_folder(place: Any, path: Any) -> None:
+    if place is hp.late.side and path is None:
+        return  # beside the checkpoint
+    with pytest.raises(hp.ParameterError, match=r"(write|late)\.\w+: (path|name) must be a text.*, got ") as told:
+        place(path)
+    assert told.value.where and "test_io.py" in told.value.where
+
+
+def test_paths_may_be_objects(tmp_path: Path) -> None:
+    assert (
+        hp.write.parquet(tmp_path).path == hp.write.csv(tmp_path).path == hp.late.side(tmp_path).path == str(tmp_path)
+    )
+
+
 def test_a_path_alone_is_no_sink(tmp_path: Path) -> None:
     with pytest.raises(hp.ParameterError, match="save: 'out' is no place for results"):
         stream().save("out")  # type: ignore[arg-type]

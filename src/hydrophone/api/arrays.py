@@ -71,7 +71,10 @@ class Arrays(Query, Generic[UniformT]):
                 f"select: positions must be a slice or a list of whole numbers, got {positions!r}",
                 hint="select([3]), or select(slice(0, 8))",
             )
-        picked = range(self.node.type.length)[positions] if isinstance(positions, slice) else positions
+        try:
+            picked = range(self.node.type.length)[positions] if isinstance(positions, slice) else positions
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"select: {positions!r} cannot be used: {error}", hint="select(slice(0, 8))") from None
         return self._then(SelectValues, positions=tuple(picked))
 
     def detrend(self, kind: str = "constant") -> Self:

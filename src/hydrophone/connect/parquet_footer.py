@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from hydrophone.model.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -80,7 +82,7 @@ _OPTIONAL, _REPEAT = 1, 2
 _DEEPEST = 64
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _first_fault(data: Bytes) -> tuple[int, int, int]:
     """The first fault of a footer with its row group and column; a walk over all fields, with the open structs and lists on a stack."""
     schema, elements = np.empty((len(data), 3), np.int64), 0
@@ -162,7 +164,7 @@ def _first_fault(data: Bytes) -> tuple[int, int, int]:
     return _SOUND, 0, 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _leaves(schema: Ints) -> tuple[Ints, int]:
     """The columns of a schema, whose elements lie depth first: physical type, and how deep repetitions and definitions go."""
     found, count = np.empty((len(schema), 3), np.int64), 0
@@ -185,7 +187,7 @@ def _leaves(schema: Ints) -> tuple[Ints, int]:
     return found, count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fault_of_chunk(notes: Ints, leaf: Ints) -> int:
     """What is wrong with a column chunk: its type, the lengths of its bounds, its statistics of sizes."""
     kind = notes[_KIND]
@@ -204,8 +206,8 @@ def _fault_of_chunk(notes: Ints, leaf: Ints) -> int:
     return _SOUND
 
 
-@numba.njit(cache=True, nogil=True)
-def _list_head(data: Bytes, at: int, pairs: bool) -> tuple[int, int, int, int]:
+@compiled
+def _list_head(data: Bytes, at: int, pairs: bool) -> tuple[Any, Any, Any, Any]:
     """How many values a list or map has, of which kinds by turns, and where they begin."""
     head = np.int64(data[at])
     if not pairs:
@@ -218,8 +220,8 @@ def _list_head(data: Bytes, at: int, pairs: bool) -> tuple[int, int, int, int]:
     return 2 * count, head >> 4, head & 15, at + 1
 
 
-@numba.njit(cache=True, nogil=True)
-def _varint(data: Bytes, at: int) -> tuple[int, int]:
+@compiled
+def _varint(data: Bytes, at: int) -> tuple[Any, int]:
     value, shift = np.int64(0), np.int64(0)
     while at < len(data) and shift < 64:
         byte = np.int64(data[at])
@@ -231,8 +233,8 @@ def _varint(data: Bytes, at: int) -> tuple[int, int]:
     return np.int64(-1), len(data) + 1  # it does not end
 
 
-@numba.njit(cache=True, nogil=True)
-def _whole(data: Bytes, at: int) -> tuple[int, int]:
+@compiled
+def _whole(data: Bytes, at: int) -> tuple[Any, int]:
     """A whole number with its sign in the lowest bit."""
     value, at = _varint(data, at)
     return (value >> 1) ^ -(value & 1), at

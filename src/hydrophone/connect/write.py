@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import PathLike
+
 from hydrophone.connect.csv import Csv
 from hydrophone.connect.hdf5_sink import Hdf5
 from hydrophone.connect.memory import Memory
@@ -10,7 +12,7 @@ from hydrophone.connect.parquet import Parquet
 from hydrophone.connect.sink import Sink
 from hydrophone.connect.table import Table
 from hydrophone.connect.wav_sink import SUBTYPES, Wav
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, path_text, user_line
 
 __all__ = [
     "Csv",
@@ -39,7 +41,7 @@ def check(to: object, what: str) -> None:
         )
 
 
-def parquet(path: str) -> Parquet:
+def parquet(path: str | PathLike[str]) -> Parquet:
     """Write Parquet files under `path`.
 
     Every micro-batch has a folder of its own, which is written whole: a micro-batch that is run again after a crash
@@ -51,10 +53,10 @@ def parquet(path: str) -> Parquet:
     >>> parquet("clean/")
     Parquet(path='clean/')
     """
-    return Parquet(str(path))
+    return Parquet(path_text(path, "write.parquet: path"))
 
 
-def csv(path: str) -> Csv:
+def csv(path: str | PathLike[str]) -> Csv:
     """Write CSV files under `path`; complex values are ``value.re`` and ``value.im``, and windows have no place in a cell.
 
     Of a stream, micro-batches are written whole and replaced whole, as by `parquet`.
@@ -64,7 +66,7 @@ def csv(path: str) -> Csv:
     >>> csv("clean/")
     Csv(path='clean/')
     """
-    return Csv(str(path))
+    return Csv(path_text(path, "write.csv: path"))
 
 
 def table(name: str, format: str | None = None) -> Table:
@@ -80,7 +82,11 @@ def table(name: str, format: str | None = None) -> Table:
     >>> table("lab.clean")
     Table(name='lab.clean', format=None)
     """
-    return Table(str(name), format)
+    if not isinstance(name, str) or not name.strip():
+        raise ParameterError(
+            f"write.table: name must be a text, got {name!r}", hint='hp.write.table("lab.clean")', where=user_line()
+        )
+    return Table(name, format)
 
 
 def memory() -> Memory:
@@ -94,7 +100,7 @@ def memory() -> Memory:
     return Memory()
 
 
-def wav(path: str, *, subtype: str | None = None, start_in_name: bool = False) -> Wav:
+def wav(path: str | PathLike[str], *, subtype: str | None = None, start_in_name: bool = False) -> Wav:
     """Write a uniform signal as WAV files: one for every key in the folder `path`, or a single file if it ends in ``.wav``.
 
     A run in this process writes them (``signal.save(hp.write.wav(...))``); tasks of Spark cannot. A file is named by its key. It holds
@@ -117,10 +123,12 @@ def wav(path: str, *, subtype: str | None = None, start_in_name: bool = False) -
     """
     if subtype is not None and subtype not in SUBTYPES:
         raise ParameterError(f"write.wav: subtype must be one of {', '.join(SUBTYPES)}, got {subtype!r}")
-    return Wav(str(path), subtype, start_in_name)
+    return Wav(path_text(path, "write.wav: path"), subtype, start_in_name)
 
 
-def miniseed(path: str, *, encoding: str | None = None, version: int = 3, record_length: int = 4096) -> Miniseed:
+def miniseed(
+    path: str | PathLike[str], *, encoding: str | None = None, version: int = 3, record_length: int = 4096
+) -> Miniseed:
     """Write a uniform signal, keyed by network, station, location and channel, as one MiniSEED file. Gaps stay.
 
     A run in this process writes it; tasks of Spark cannot.
@@ -141,10 +149,10 @@ def miniseed(path: str, *, encoding: str | None = None, version: int = 3, record
         raise ParameterError(f"write.miniseed: encoding must be one of {', '.join(ENCODINGS)}, got {encoding!r}")
     if version not in (2, 3):
         raise ParameterError(f"write.miniseed: version must be 2 or 3, got {version!r}")
-    return Miniseed(str(path), encoding, version, record_length)
+    return Miniseed(path_text(path, "write.miniseed: path"), encoding, version, record_length)
 
 
-def hdf5(path: str) -> Hdf5:
+def hdf5(path: str | PathLike[str]) -> Hdf5:
     """Write a uniform signal as one HDF5 file: a dataset for every key, with the attributes ``rate`` and ``start``, as `read.hdf5` reads.
 
     A run in this process writes it; tasks of Spark cannot. A dataset holds no gaps.
@@ -157,4 +165,4 @@ def hdf5(path: str) -> Hdf5:
     >>> hp.read.hdf5(path).to_arrow()["value"].to_pylist()
     [0.0, 1.0, 2.0]
     """
-    return Hdf5(str(path))
+    return Hdf5(path_text(path, "write.hdf5: path"))

@@ -6,6 +6,7 @@ import logging
 import uuid
 from dataclasses import dataclass
 from enum import Enum
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hydrophone.engine.ingest import instants
-from hydrophone.errors import LateEventError, ParameterError
+from hydrophone.errors import LateEventError, ParameterError, path_text
 from hydrophone.model.batch import Ints
 from hydrophone.model.time import extremes, format_instant
 
@@ -44,7 +45,7 @@ class Late:
     path: str | None = None
 
 
-def side(path: str | None = None) -> Late:
+def side(path: str | PathLike[str] | None = None) -> Late:
     """Keep late rows aside as they came, in Parquet files under `path`. This is what happens unless another policy is chosen.
 
     Examples
@@ -52,7 +53,7 @@ def side(path: str | None = None) -> Late:
     >>> side("late/").action
     <Action.SIDE: 'side'>
     """
-    return Late(Action.SIDE, path)
+    return Late(Action.SIDE, None if path is None else path_text(path, "late.side: path"))
 
 
 def drop() -> Late:

@@ -217,7 +217,7 @@ def _tells(name: str, member: Any) -> bool:
     return not name.startswith(("__", "_abc_"))
 
 
-_NAMED_FIELD = type(namedtuple("_", "field").field)  # type: ignore[misc,attr-defined]
+_NAMED_FIELD = type(namedtuple("_", "field").field)  # type: ignore[attr-defined]
 
 
 def is_library(value: Any) -> bool:

@@ -393,3 +393,10 @@ def test_windows_leave_as_arrays() -> None:
     arrays = pa.list_(pa.float64())
     assert spectra.schema.field("values").type == pa.struct([("re", arrays), ("im", arrays)])
     assert spectra["values"].to_pylist()[0] == {"re": [6, -2, -2], "im": [0, 2, 0]}
+
+
+@pytest.mark.parametrize("positions", [slice(0.5, 2), slice("a", None), slice(0, 8, 0)])
+def test_slices_that_are_none(positions: slice) -> None:
+    rows = pa.table({"t": np.arange(16), "v": np.zeros(16)})
+    with pytest.raises(hp.ParameterError, match="select: slice"):
+        hp.from_arrow(rows, time="t").signal("v").sample(1).window(8).select(positions)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
 from hydrophone.apps.soccer.field import SENSORS
 from hydrophone.errors import DataError, ParameterError
+from hydrophone.model.compiled import compiled
 
 FIELDS = ("sid", "ts", "x", "y", "z", "v", "a", "vx", "vy", "vz", "ax", "ay", "az")
 """Sensor, picoseconds, place in mm, speed in µm/s, acceleration in µm/s², and their directions with length 10,000."""
@@ -89,7 +89,7 @@ def _table(path: str | Path, data: bytes, done: int, unknown: str) -> pa.Table:
     return pa.table(list(out), names=list(FIELDS))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def parse(data: Any, out: Any) -> Any:
     """Parse lines of integers into columns; gives how many lines are whole and sound."""
     width, count = out.shape

@@ -76,7 +76,7 @@ def _moving_medians(x: Any, there: Any, at: Any, offsets: Any, size: int, middle
                 bad[n, c] = nans
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _place(order: Any, count: int, value: float) -> int:
     """How many of the values in order are smaller: of few all are compared, which is faster than to guess."""
     low, high = 0, count
@@ -92,7 +92,7 @@ def _place(order: Any, count: int, value: float) -> int:
     return place
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _replace(order: Any, count: int, old: float, new: float) -> None:
     """One value out and another in: only those between them move."""
     out, to = _place(order, count, old), _place(order, count, new)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from hydrophone.model.compiled import compiled
 
 FRAME, RUN, CANDIDATE, READING = range(4)
 """Roles: the frame that is certain, a status that does not last yet, one that may be noise, and the last reading."""
@@ -19,7 +20,7 @@ PATIENCE = 100
 """How many times `at_least` (or `noise`) short statuses wait for one that lasts."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def band_of(value: float, before: int, edges: Any, hysteresis: float) -> int:
     """The band of a value after that of the reading before (-1: none); upper bounds belong to their band, NaN to none."""
     if value != value:
@@ -32,21 +33,21 @@ def band_of(value: float, before: int, edges: Any, hysteresis: float) -> int:
     return np.searchsorted(edges, value)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _clear(ints: Any, sums: Any, role: int) -> None:
     ints[role, STATUS] = -1
     ints[role, COUNT] = 0
     sums[role] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _copy(ints: Any, sums: Any, role: int, to: int) -> None:
     ints[to] = ints[role]
     sums[to] = sums[role]
     _clear(ints, sums, role)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _join(ints: Any, sums: Any, role: int, to: int) -> None:
     """Add what a role has to another one, which then ends where it ended."""
     ints[to, END] = ints[role, END]
@@ -55,7 +56,7 @@ def _join(ints: Any, sums: Any, role: int, to: int) -> None:
     _clear(ints, sums, role)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _emit(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: int) -> int:
     """Give the frame that is certain."""
     out[count, 0] = key
@@ -67,7 +68,7 @@ def _emit(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: int) -> 
     return count + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _confirm(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: int) -> int:
     """The run becomes the frame, or the frame goes on with it."""
     if ints[FRAME, STATUS] == ints[RUN, STATUS]:
@@ -79,7 +80,7 @@ def _confirm(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: int) 
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _lasts(key: int, ints: Any, sums: Any, at_least: int, out: Any, totals: Any, count: int) -> int:
     """Confirm the run if it lasts long enough."""
     if ints[RUN, STATUS] >= 0 and ints[RUN, END] - ints[RUN, SINCE] >= at_least:
@@ -87,7 +88,7 @@ def _lasts(key: int, ints: Any, sums: Any, at_least: int, out: Any, totals: Any,
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _current(ints: Any) -> int:
     """The role that goes on with the next reading of its status; -1 at the start."""
     if ints[RUN, STATUS] >= 0:
@@ -95,7 +96,7 @@ def _current(ints: Any) -> int:
     return FRAME if ints[FRAME, STATUS] >= 0 else -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _accept(key: int, ints: Any, sums: Any, at_least: int, out: Any, totals: Any, count: int) -> int:
     """The candidate is no noise: it becomes the run, and takes the time of a run before it that did not last."""
     if ints[RUN, STATUS] >= 0:
@@ -111,7 +112,7 @@ def _accept(key: int, ints: Any, sums: Any, at_least: int, out: Any, totals: Any
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _doubt(key: int, ints: Any, sums: Any, noise: int, at_least: int, out: Any, totals: Any, count: int) -> int:
     """Another status follows a candidate that was too short: its time goes to the run before it, or at the start to what follows."""
     current = _current(ints)
@@ -126,7 +127,7 @@ def _doubt(key: int, ints: Any, sums: Any, noise: int, at_least: int, out: Any, 
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def apply_reading(
     key: int, ints: Any, sums: Any, noise: int, at_least: int, report: int, out: Any, totals: Any, count: int
 ) -> int:
@@ -151,7 +152,7 @@ def apply_reading(
     return _lasts(key, ints, sums, at_least, out, totals, count)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def end_stretch(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: int) -> int:
     """A hole, or the end: noise vanishes, short statuses that found no next one are a frame of the last of them."""
     if ints[CANDIDATE, STATUS] >= 0:
@@ -168,7 +169,7 @@ def end_stretch(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: in
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def follow(
     at: int, key: Any, start: Any, stop: Any, status: Any, values: Any, edges: Any, hysteresis: float, amounts: Any,
     ints: Any, sums: Any, noise: int, at_least: int, report: int, out: Any, totals: Any,
@@ -205,7 +206,7 @@ def follow(
     return at, count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def finish(ints: Any, sums: Any, noise: int, at_least: int, report: int, out: Any, totals: Any) -> int:
     """End the stretches of all keys: nothing can follow their last readings."""
     count = 0

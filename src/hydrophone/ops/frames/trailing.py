@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.model.batch import Batch, Events, Ints
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, marks_of_slots
 from hydrophone.model.sorted_rows import concat_ranges, stable_order
@@ -288,7 +288,7 @@ def _sorted(rows: Events | None) -> Events | None:
     return rows if order is None else rows.select(order)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _trail(
     first: Any, last: Any, fresh: Any, code: Any, frames: Any, parts: Any,
     low: Any, high: Any, total_code: Any, totals: Any, total_parts: Any, kept: Any, kept_parts: Any,

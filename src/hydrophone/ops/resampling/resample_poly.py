@@ -218,7 +218,7 @@ _ROWS_AT_LEAST = 4
 """New samples of each phase from which on they are made phase by phase."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _inside(first: int, length: int, begin: int, stop: int, up: int, down: int, half: int) -> Any:
     """The new samples from `begin` to `stop` for which all samples under the filter lie in the run."""
     low = -((-first * up - half + up - 1) // down)  # ceil(m * down - half, up) >= first
@@ -226,7 +226,7 @@ def _inside(first: int, length: int, begin: int, stop: int, up: int, down: int, 
     return max(begin, low), min(stop, -(-high // down))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _rows(x: Any, place: int, begin: int, end: int, table: Any, down: int, half: int, out: Any, to: int) -> None:
     """Phase by phase, tap by tap over many samples: each sum is taken in the same order as alone, and none waits for itself."""
     up, width, flat = table.shape[0], x.shape[1], x.reshape(-1)

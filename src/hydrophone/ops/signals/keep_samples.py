@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from hydrophone.model.batch import Mask, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.sorted_rows import gather_ranges
 
 
@@ -21,7 +21,7 @@ def keep_samples(x: Segments, keep: Mask) -> Segments:
     return Segments(x.slot[run], first, offsets, gather_ranges(x.values, begin, lengths), x.base)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _stretches(offsets: Any, keep: Any) -> Any:
     """Samples in a row that are kept: the number of their segment, where they begin, and how many they are."""
     count = 0
