@@ -205,7 +205,7 @@ def punctuated(
 
 
 def _check_every(every: Duration | None) -> int | None:
-    return AS_WINDOWS if every == "windows" else _check_positive("every", every)
+    return AS_WINDOWS if isinstance(every, str) and every == "windows" else _check_positive("every", every)
 
 
 def _check_positive(what: str, value: Duration | None) -> int | None:
