@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -190,8 +192,9 @@ def test_history_needs_rows_that_were_kept() -> None:
     assert values(found) == [2.0, 3.0, 4.0]
 
 
-def test_all_rows_from_the_beginning_are_history_for_any_operator() -> None:
-    rows, found = pushed(), list[pa.Table]()
+@pytest.mark.parametrize("promise", [hp.ordered(), None], ids=["ordered", "none"])
+def test_all_rows_from_the_beginning_are_history_for_any_operator(promise: Any) -> None:
+    rows, found = pushed(progress=promise), list[pa.Table]()
     with hp.Graph() as graph:
         graph.keep(rows, None)
         graph.push(rows, numbers(1, 2))
@@ -494,6 +497,72 @@ def test_sinks_may_subscribe_push_and_leave() -> None:
         for t in (1, 2, 3):
             graph.push(rows, numbers(t))
     assert values(seen) == [1.0, 2.0] and values(found) == [1.0, 2.0]
+
+
+def test_a_sink_may_join_what_it_reads() -> None:
+    """The operators that serve it have made results in the very turn."""
+    rows, first, second = pushed(), list[pa.Table](), list[pa.Table]()
+    with hp.Graph() as graph:
+
+        def heard(table: pa.Table) -> None:
+            first.append(table)
+            if len(first) == 2:
+                joined.append(graph.subscribe(integral(rows).fir([1.0, -1.0]), second.append))
+
+        joined: list[Any] = []
+        graph.subscribe(integral(rows), heard)
+        for t in range(1, 9):
+            graph.push(rows, numbers(t))
+    (start, _), alone = joined[0].interval, integral(hp.from_arrow(pa.table(numbers(*range(1, 9))), time="ts"))
+    whole = zip(*alone.fir([1.0, -1.0]).to_arrow().to_pydict().values(), strict=True)
+    assert values(second) == [v for t, v in whole if t >= start] != []
+
+
+def test_a_sink_may_subscribe_when_it_hears_of_the_end() -> None:
+    rows, other, found = pushed(), pushed(), list[pa.Table]()
+
+    class Next(hp.Sink):
+        def process(self, table: pa.Table, mark: int) -> None:
+            pass
+
+        def done(self, error: BaseException | None) -> None:
+            graph.subscribe(other, found.append)
+
+    with hp.Graph() as graph:
+        graph.subscribe(rows, Next()).unsubscribe(now=True)
+        graph.push(other, numbers(1))
+    assert values(found) == [1.0]
+
+
+def greedy(windows: np.ndarray) -> np.ndarray:
+    if np.any(windows > 2):
+        sys.modules["stash"].subscribe()
+    return windows
+
+
+def test_an_operators_function_cannot_change_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, graph = pushed(), hp.Graph()
+    # Functions cannot close over a graph, but there are ways.
+    monkeypatch.setitem(sys.modules, "stash", SimpleNamespace(subscribe=lambda: graph.subscribe(rows, print)))
+    one = graph.subscribe(rows.signal("value").sample(1, fill=hp.hold(max_gap=50)).window(2).map(greedy), print)
+    graph.push(rows, numbers(*range(1, 8)))
+    assert one.done and "cannot change the graph" in str(one.error)
+
+
+def test_late_rows_of_a_source_that_is_read_fail_its_subscriptions() -> None:
+    stream = hp.from_arrow(pa.table(numbers(5, 4)), time="ts", progress=hp.ordered())
+    with hp.Graph(rows=1) as graph:
+        one = graph.subscribe(stream, lambda _: None)
+        graph.run()
+    assert isinstance(one.error, LateEventError)
+
+
+def test_a_query_that_comes_after_the_end_is_done_at_once() -> None:
+    with hp.Graph() as graph:
+        rows = table(50)
+        graph.subscribe(rows, lambda _: None)
+        graph.run()
+        assert graph.subscribe(rows, lambda _: None).done and list(graph.cursor(sums(rows))) == []
 
 
 # --- cursors ----------------------------------------------------------------------------------------------------------------

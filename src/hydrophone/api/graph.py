@@ -124,6 +124,26 @@ class Graph:
         begin: Start = start if start in STARTS else instant(start)  # type: ignore[assignment]
         return self._now(lambda: self._graph.subscribe(query.node, receiver, begin, close == "warm", form))
 
+    @public
+    def release(self, query: Query | None = None) -> None:
+        """Close what subscriptions with ``close="warm"`` have left running: of one query, or all. What others use goes on.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> graph = hp.Graph()
+        >>> graph.subscribe(rows.tumble(10).agg(n=hp.count()), print, close="warm").unsubscribe(now=True)
+        >>> len(graph.nodes())
+        2
+        >>> graph.release()
+        >>> len(graph.nodes())
+        1
+        """
+        if query is not None:
+            check_query(query, "release")
+        self._now(lambda: self._graph.release(None if query is None else query.node))
+
     # --- rows -----------------------------------------------------------------------------------------------------------
 
     @public
@@ -179,6 +199,7 @@ class Graph:
         >>> late.interval, [row for table in found for row in table["value"].to_pylist()]
         ((10, None), [2.0, 3.0, 4.0])
         """
+        self._check_open("keep")
         check_query(query, "keep")
         most = None if span is None else duration(span)
         if most is not None and most < 0:
@@ -327,7 +348,7 @@ class Graph:
         """Make a change between two turns, or from a sink, where operators rest."""
         if not self._graph.changes.inside:
             return self._graph.changes.run(change)
-        if not self._graph.delivering:
+        if not self._graph.resting:
             raise PlanError("a function that an operator calls cannot change the graph", hint="let a sink do it")
         return change()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import pyarrow as pa
@@ -46,7 +47,7 @@ class RunningGraph:
     subscriptions : those that are not done
     meters : what every station takes, gives and costs
     warm : roots that run on without a subscription
-    delivering : whether a turn is about to give results to sinks: operators rest, and queries may come
+    resting : whether sinks are called and no operator works: queries may come
     """
 
     def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT) -> None:
@@ -59,7 +60,7 @@ class RunningGraph:
         self._complete: set[Node] = set()
         self._made: dict[Node, int] = {}
         self.meters: dict[Node, Meter] = {}
-        self.delivering = False
+        self.resting = False
         self._histories = 0
 
     @property
@@ -101,12 +102,14 @@ class RunningGraph:
         new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
         self._run([*self._roots(), lowered])
         self.subscriptions.append(new)
-        if start == "history":
-            self._send_history(lowered)
         for feed in feeds:
             waits = first_waiting_operator(root, feed.source)
             if waits != NOTHING:
                 self.turns.waits(feed.number, waits)
+        if start == "history":
+            self._send_history(lowered)
+        if start == "history" or all(feed.ended for feed in feeds):  # there may be no other turn for it
+            self.changes.request(self.turn) if self.resting else self.turn()
         return new
 
     def _begin(self, root: Node, start: Start) -> tuple[Node, int]:
@@ -129,11 +132,21 @@ class RunningGraph:
             )
         return lowered, start
 
+    def release(self, root: Node | None) -> None:
+        """Close what warm subscriptions have left running, of a query or of all."""
+        if root is not None:
+            for source in sources(root):
+                self.feed(source)
+        gone = None if root is None else self._over_ports(root, _port)
+        self.warm = {warm: None for warm in self.warm if gone is not None and warm != gone}
+        self._run(self._roots())
+
     # --- history --------------------------------------------------------------------------------------------------------
 
     def keep(self, root: Node, span: int | None) -> None:
         """Keep the rows of all sources of a query that its results of the last `span` need."""
-        for leaf, reach in reach_of_sources(root).items():
+        reaches = reach_of_sources(root)
+        for leaf, reach in reaches.items():
             assert isinstance(leaf, Source)
             if leaf.progress is None and span is not None:
                 raise ParameterError(
@@ -145,6 +158,8 @@ class RunningGraph:
                     f"keep: the query may need rows of {leaf.title} from any time before ({reach.why})",
                     hint="keep all rows, keep(stream, None), or rows of the source itself",
                 )
+        for leaf, reach in reaches.items():
+            assert isinstance(leaf, Source)
             self.feed(leaf).keep(None if span is None else span + (reach.before or 0))
 
     def _with_history(self, feed: Feed) -> Node:
@@ -170,8 +185,6 @@ class RunningGraph:
                 assert feed.kept is not None
                 for table in feed.kept:
                     self.pipeline.send(node, self.pipeline.batch(feed.number, table))
-        if not self.delivering:
-            self.turn()
 
     # --- what runs ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +192,8 @@ class RunningGraph:
         """Let a subscription change itself between two turns."""
 
         def changed() -> None:
-            change()
+            with self._rest():
+                change()
             self.settle()
 
         self.changes.request(changed)
@@ -254,9 +268,10 @@ class RunningGraph:
         """A source failed: so do all that read it, and it is not read any more."""
         feed.ended = True
         port = _port(feed)
-        for subscription in self.subscriptions:
-            if port in subscription.root.topological():
-                subscription.finish(error)
+        with self._rest():
+            for subscription in list(self.subscriptions):
+                if port in subscription.root.topological():
+                    subscription.finish(error)
         self.warm = {root: None for root in self.warm if port not in root.topological()}
         self.settle()
 
@@ -275,8 +290,9 @@ class RunningGraph:
         """End all sources, unless `now`, and all subscriptions."""
         if not now:
             self.end(self.turns.feeds)
-        for subscription in list(self.subscriptions):
-            subscription.close(None, now=True)
+        with self._rest():
+            for subscription in list(self.subscriptions):
+                subscription.close(None, now=True)
         self.settle()
         self.turns.close()
 
@@ -291,17 +307,23 @@ class RunningGraph:
         readers: dict[Node, list[Subscription]] = {}
         for subscription in self.subscriptions:
             readers.setdefault(subscription.root, []).append(subscription)
-        self.delivering = True
-        try:
-            for root in pipeline.roots:
-                batches = pipeline.drain(root)
-                if root in self._made and batches:
-                    self._made[root] = max(self._made[root], *(latest_end(b) for b in batches))
-                if root in readers:
-                    self._deliver(root, batches, readers[root])
-        finally:
-            self.delivering = False
+        # All of it before the first sink is called: sinks may subscribe, and `_made` must be of this turn then.
+        found = {root: pipeline.drain(root) for root in pipeline.roots}
+        for root, ends in self._made.items():
+            self._made[root] = max([ends, *(latest_end(b) for b in found[root])])
+        with self._rest():
+            for root, subscriptions in readers.items():
+                self._deliver(root, found[root], subscriptions)
         self.settle()
+
+    @contextmanager
+    def _rest(self) -> Iterator[None]:
+        """No operator works while sinks are called."""
+        before, self.resting = self.resting, True
+        try:
+            yield
+        finally:
+            self.resting = before
 
     def _deliver(self, root: Node, batches: list[Batch], readers: list[Subscription]) -> None:
         mark = self.pipeline.progress(root).mark
@@ -323,9 +345,10 @@ class RunningGraph:
     def settle(self) -> None:
         """End the subscriptions that have failed or are over, and drop what nobody uses any more."""
         failed = dict(self.pipeline.failed)
-        for subscription in self.subscriptions:
-            if subscription.root in failed or subscription.over:
-                subscription.finish(failed.get(subscription.root))
+        with self._rest():
+            for subscription in list(self.subscriptions):
+                if subscription.root in failed or subscription.over:
+                    subscription.finish(failed.get(subscription.root))
         done = [s for s in self.subscriptions if s.done]
         if done or failed:
             warm = {**self.warm, **{s.root: None for s in done if s.warm}}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from hydrophone.model.time import MIN_TIME, add_time
+from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
 
 
 class KeptRows:
@@ -22,7 +22,8 @@ class KeptRows:
     --------
     >>> kept = KeptRows(10, missed=3)
     >>> for t in (5, 12, 30):
-    ...     kept.add(pa.table({"t": [t]}), first=t + 1, latest=t + 1, mark=t)
+    ...     kept.add(pa.table({"t": [t]}), first=t + 1, latest=t + 1)
+    ...     kept.forget(mark=t)
     >>> [table["t"].to_pylist() for table in kept], kept.missed
     ([[30]], 20)
     """
@@ -44,14 +45,17 @@ class KeptRows:
         """Keep at least so much from now on."""
         self.span = None if span is None or self.span is None else max(span, self.span)
 
-    def add(self, table: pa.Table, first: int, latest: int, mark: int) -> None:
-        """Keep rows that end between `first` and `latest`, and let go of what the mark of the source has left behind."""
+    def add(self, table: pa.Table, first: int, latest: int) -> None:
+        """Keep rows that end between `first` and `latest`."""
         self._tables.append((latest, table))
         self._first = first if self._first is None else min(self._first, first)
-        if self.span is None or mark == MIN_TIME:
+
+    def forget(self, mark: int) -> None:
+        """Let go of what the mark of the source has left behind."""
+        if self.span is None or mark == MIN_TIME or self._first is None:
             return
         horizon = add_time(mark, -self.span)
         if self._first <= horizon:
             self.missed = max(self.missed, horizon)
-            if min(end for end, _ in self._tables) <= horizon:
+            if min((end for end, _ in self._tables), default=MAX_TIME) <= horizon:
                 self._tables = deque((end, held) for end, held in self._tables if end > horizon)

@@ -62,14 +62,16 @@ class Feed:
         tracker.see(seen, limit)
         if ends is not None:
             ends.see(last, ends.limit(last))
-        if self.kept is not None and batch is not None and len(batch):
-            self.kept.add(table, first_end(batch), latest_end(batch), tracker.mark)
+        if self.kept is not None:
+            self.kept.forget(tracker.mark)
         return batch
 
     def _batch(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
         batch = pipeline.batch(self.number, table) if len(table) else None
         if batch is not None and len(batch):
             self.latest_end = max(self.latest_end, latest_end(batch))
+            if self.kept is not None:
+                self.kept.add(table, first_end(batch), latest_end(batch))
         return batch
 
     def keep(self, span: int | None) -> None:
