@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,7 +31,8 @@ from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import DataType
 
-LAW = settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.reuse, Phase.generate], deadline=None)
+# A run has up to eight subscriptions.
+LAW = settings(max_examples=max(EXAMPLES // 4, 1), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 # --- sources that come in disorder, and promise no more than they keep --------------------------------------------------------
@@ -324,20 +326,23 @@ def cut_segments(source: Source, since: int) -> pa.Table:
     return pa.Table.from_pylist(kept, schema=table.schema)
 
 
-@for_a_law(ALL_CASES)
-@given(
-    manner=st.builds(
-        Manner,
-        seed=st.integers(0, 2**20),
-        disorder=st.sampled_from([0.0, 0.05, 0.3]),
-        chunk=st.sampled_from([2, 5, 13]),
-        eager=st.sampled_from([1.0, 1.0, 0.0]),
-        apart=st.sampled_from([None, None, 0.3]),
+def some_manner(case: Case, seed: int) -> Manner:
+    """Another one for every case and seed: few examples of many cases see all of them."""
+    rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
+    return Manner(
+        seed=int(rng.integers(2**20)),
+        disorder=float(rng.choice([0.0, 0.05, 0.3])),
+        chunk=int(rng.choice([2, 5, 13])),
+        eager=float(rng.choice([1.0, 1.0, 0.0])),
+        apart=[None, None, 0.3][int(rng.integers(3))],
     )
-)
+
+
+@for_a_law(ALL_CASES)
+@given(seed=st.integers(0, 2**20))
 @LAW
-def test_a_subscription_gives_the_answer_of_its_interval(case: Case, manner: Manner) -> None:
-    world = World(case, manner)
+def test_a_subscription_gives_the_answer_of_its_interval(case: Case, seed: int) -> None:
+    world = World(case, some_manner(case, seed))
     world.go()
     world.check()
 
