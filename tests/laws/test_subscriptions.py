@@ -206,8 +206,8 @@ class World:
 
     def settled(self, node: Node, ends: list[int]) -> int:
         """The law's M, from the reach of the plan as the user wrote it."""
-        reaches = reach_of_sources(node)
-        befores = [reaches[s].before or 0 for s in lower([node]).sources]
+        reaches = {id(s.data): r for s, r in reach_of_sources(node).items()}  # type: ignore[attr-defined]
+        befores = [reaches[id(s.data)].before or 0 for s in lower([node]).sources]
         return max(MIN_TIME if e == MIN_TIME else add_time(e, b) for e, b in zip(ends, befores, strict=True))
 
     def keep(self) -> None:

@@ -25,6 +25,16 @@ class Cursor(Sink, Iterator[pa.Table]):
     Attributes
     ----------
     subscription : the subscription behind it
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+    >>> graph = hp.Graph()
+    >>> with graph.cursor(rows) as cursor:
+    ...     graph.push(rows, {"ts": [1], "value": [1.0]})
+    ...     next(cursor)["value"].to_pylist(), cursor.poll()
+    ([1.0], None)
     """
 
     noun = "cursor"

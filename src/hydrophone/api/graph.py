@@ -154,6 +154,16 @@ class Graph:
         ----------
         source : the source, or a query that has one source
         rows : a table or batch of Arrow's, a frame, or a dictionary of columns, with the columns of the source
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> graph, found = hp.Graph(), []
+        >>> subscription = graph.subscribe(rows, found.append)
+        >>> graph.push(rows, {"ts": [1, 2], "value": [0.5, 0.25]})
+        >>> found[0]["value"].to_pylist()
+        [0.5, 0.25]
         """
         self._check_open("push")
         feed = self._feed(source, "push")
@@ -164,7 +174,19 @@ class Graph:
 
     @public
     def end(self, source: Query) -> None:
-        """Say that a source has no more rows: what waits for them becomes final. To end it twice does nothing."""
+        """Say that a source has no more rows: what waits for them becomes final. To end it twice does nothing.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> graph, found = hp.Graph(), []
+        >>> subscription = graph.subscribe(rows.tumble(10).agg(n=hp.count()), found.append)
+        >>> graph.push(rows, {"ts": [1, 2], "value": [0.5, 0.25]})
+        >>> graph.end(rows)
+        >>> found[0]["n"].to_pylist(), subscription.done
+        ([2], True)
+        """
         self._check_open("end")
         feed = self._feed(source, "end")
         self._turn(lambda: self._graph.end([feed]))
@@ -232,7 +254,18 @@ class Graph:
 
     @public
     def acursor(self, query: Query, *, limit: int = 64, patience: float = 10.0, **how: Any) -> AsyncCursor:
-        """As `cursor`, for ``async for table in graph.acursor(query)``."""
+        """As `cursor`, for ``async for table in graph.acursor(query)``.
+
+        Examples
+        --------
+        >>> import asyncio
+        >>> import hydrophone as hp
+        >>> async def count():
+        ...     rows = hp.read.synthetic("1ms", rows=500)
+        ...     return sum([len(table) async for table in hp.Graph(rows=100).acursor(rows)])
+        >>> asyncio.run(count())
+        500
+        """
         return AsyncCursor(self.cursor(query, limit=limit, patience=patience, **how))
 
     # --- driving ----------------------------------------------------------------------------------------------------------
@@ -246,12 +279,31 @@ class Graph:
         """Read all sources that somebody uses, one table of each in a turn, until they have ended.
 
         Sources to which rows are pushed are left alone.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> graph, found = hp.Graph(rows=100), []
+        >>> subscription = graph.subscribe(hp.read.synthetic("1ms", rows=500).tumble("1s").agg(n=hp.count()), found.append)
+        >>> graph.run()
+        >>> found[0]["n"].to_pylist(), subscription.done
+        ([500], True)
         """
         self._check_open("run")
         self._driver.run()
 
     def start(self) -> None:
-        """As `run`, in a thread that goes on until `close`: also for sources and queries that come later."""
+        """As `run`, in a thread that goes on until `close`: also for sources and queries that come later.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> with hp.Graph() as graph:
+        ...     graph.start()
+        ...     subscription = graph.subscribe(hp.read.synthetic("1ms", rows=500), lambda table: None)
+        ...     subscription.wait(60)
+        True
+        """
         self._check_open("start")
         self._driver.start()
 
@@ -301,7 +353,18 @@ class Graph:
         }
 
     def explain(self) -> str:
-        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost and state."""
+        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost and state.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> graph = hp.Graph()
+        >>> subscription = graph.subscribe(rows.where(hp.col("value") > 2), lambda table: None)
+        >>> print(graph.explain())
+        where(condition=col('value').__gt__(2)) -> Stream(value: double); 0 rows in, 0 out, 0 B of state
+          port 0 -> Stream(value: double); 0 rows in, 0 out, 0 B of state
+        """
         return self._now(self._explained)
 
     def _explained(self) -> str:

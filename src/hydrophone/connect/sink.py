@@ -73,7 +73,17 @@ class Sink:
     """Where results go. A connector overrides what it offers; files of one more format are a `FolderSink`.
 
     A subscription of a graph in this process needs `process` and, to hear of the end, `done`; both run in the thread that drives the
-    graph. What they raise fails the subscription, and no other.
+    graph. What they raise fails the subscription, and no other:
+
+    >>> import hydrophone as hp
+    >>> class Latest(hp.Sink):
+    ...     def process(self, table, mark):
+    ...         self.row = table.slice(len(table) - 1).to_pylist()
+    >>> latest, graph = Latest(), hp.Graph()
+    >>> subscription = graph.subscribe(hp.read.synthetic("1ms", rows=5).select("value"), latest)
+    >>> graph.run()
+    >>> latest.row[0]["ts"]
+    4000000
 
     A stream calls `check`, claims the `folder` (or sees that what is no folder `exists`) and calls `prepare` when it starts. It then
     calls `write` (or `keep`) for every micro-batch, in order. After a crash it may call it again with the number of the last one and

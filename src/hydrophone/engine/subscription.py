@@ -37,6 +37,23 @@ class Subscription:
     Attributes
     ----------
     error : why it failed: what the sink, a function of the user's or an operator raised; None while all is well
+    rows : how many rows it has given
+
+    Examples
+    --------
+    >>> import hydrophone as hp
+    >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+    >>> graph, found = hp.Graph(), []
+    >>> subscription = graph.subscribe(rows, found.append)
+    >>> graph.push(rows, {"ts": [1], "value": [1.0]})
+    >>> subscription.pause()
+    >>> graph.push(rows, {"ts": [2], "value": [2.0]})
+    >>> subscription.resume()
+    >>> graph.push(rows, {"ts": [3], "value": [3.0]})
+    >>> subscription.unsubscribe(at=5)
+    >>> graph.push(rows, {"ts": [4, 5], "value": [4.0, 5.0]})
+    >>> [table["value"].to_pylist() for table in found], subscription.interval, subscription.done
+    ([[1.0], [3.0], [4.0]], (None, 5), True)
     """
 
     def __init__(
