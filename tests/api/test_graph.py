@@ -611,6 +611,20 @@ def test_a_cursor_that_is_closed_lets_go_of_the_graph() -> None:
     assert not pusher.is_alive() and cursor.subscription.done and isinstance(cursor, Cursor)
 
 
+def test_a_cursor_is_read_while_others_push() -> None:
+    rows, more = pushed(), table(2_000)
+    graph = hp.Graph(rows=1)
+    cursor = graph.cursor(rows.union(more), limit=1, patience=20)
+    pusher = threading.Thread(target=lambda: [graph.push(rows, numbers(t)) for t in range(200)])
+    pusher.start()
+    begin, found = time.monotonic(), 0
+    while found < 1_000:
+        found += len(next(cursor))
+    cursor.close()
+    pusher.join(30)
+    assert time.monotonic() - begin < 18 and cursor.subscription.error is None and not pusher.is_alive()
+
+
 def test_a_cursor_is_a_source_of_another_graph() -> None:
     graph, second, found = hp.Graph(rows=7), hp.Graph(), list[pa.Table]()
     again = hp.from_arrow(graph.cursor(sums(table(50))), time="ts", progress=hp.ordered())

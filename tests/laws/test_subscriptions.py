@@ -145,7 +145,8 @@ class Watched:
 class World:
     """A graph with random subscriptions over the sources of a case."""
 
-    def __init__(self, case: Case, manner: Manner) -> None:
+    def __init__(self, case: Case, manner: Manner, starts: bool = True) -> None:
+        self.starts = starts  # whether to look at starts, beside results
         self.case, self.rng = case, np.random.default_rng(manner.seed)
         self.sources = {n: arriving(s, manner, manner.seed + i) for i, (n, s) in enumerate(case.inputs.items())}
         self.streams = {n: s.stream() for n, s in self.sources.items()}
@@ -195,6 +196,12 @@ class World:
             assert any(e > MIN_TIME for e in ends)
             self.refused += 1
             return
+        if self.starts:
+            self.check_start(new, start, settled, endless)
+        self.watched.append(Watched(node, new, found, ends if start == "fresh" else None))
+
+    def check_start(self, new: Subscription, start: Any, settled: int, endless: bool) -> None:
+        """The first instant is that of the law."""
         begin = MIN_TIME if new.interval[0] is None else new.interval[0]
         if start == "settled" and not endless:
             # The ends of segments are rounded up in the table of cases, and down in the engine.
@@ -203,7 +210,6 @@ class World:
             assert begin <= settled, "history begins later than the present"
         elif isinstance(start, int):
             assert begin == start
-        self.watched.append(Watched(node, new, found, ends if start == "fresh" else None))
 
     def settled(self, node: Node, ends: list[int]) -> int:
         """The law's M, from the reach of the plan as the user wrote it."""
@@ -363,7 +369,7 @@ def ports(root: Node) -> list[Node]:
 
 
 def broken(case: Case, seed: int) -> bool:
-    world = World(case, Manner(seed=seed, disorder=0.05, chunk=3, eager=1.0))
+    world = World(case, Manner(seed=seed, disorder=0.05, chunk=3, eager=1.0), starts=False)
     world.go()
     try:
         world.check()

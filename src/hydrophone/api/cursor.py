@@ -44,7 +44,7 @@ class Cursor(Sink, Iterator[pa.Table]):
         self._driver, self._limit, self._patience = driver, limit, patience
         self._tables: deque[pa.Table] = deque()
         self._changed = threading.Condition()
-        self._over = self._mine = False
+        self._over = self._mine = False  # _mine: the thread that reads runs a turn
         self._error: BaseException | None = None
 
     # --- as a sink ----------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class Cursor(Sink, Iterator[pa.Table]):
     def process(self, table: pa.Table, mark: int) -> None:
         """Keep a table until it is read."""
         with self._changed:
-            if not self._mine and not self._changed.wait_for(self._has_room, self._patience):
+            if not self._changed.wait_for(self._has_room, self._patience):
                 raise DataError(
                     f"cursor: {len(self._tables)} tables wait, and nobody has read one for {self._patience:g} s",
                     hint="read it in another thread than the one that pushes, or as often; a larger limit=... waits longer",
@@ -62,7 +62,8 @@ class Cursor(Sink, Iterator[pa.Table]):
                 self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return self._over or len(self._tables) < self._limit
+        # Who reads may be waiting for this very turn to end.
+        return self._over or self._mine or len(self._tables) < self._limit
 
     def done(self, error: BaseException | None) -> None:
         """Nothing more comes."""
@@ -97,7 +98,9 @@ class Cursor(Sink, Iterator[pa.Table]):
         """Run a turn, if nobody else does and there is something to read."""
         if self._driver.running:
             return False
-        self._mine = True
+        with self._changed:
+            self._mine = True
+            self._changed.notify_all()
         try:
             return bool(self._driver.step())
         finally:
