@@ -356,7 +356,7 @@ def sample_array(runs: Sequence[npt.NDArray[Any]]) -> pa.Array:
     if flat.dtype.kind == "c":
         items = pa.StructArray.from_arrays([pa.array(flat.real), pa.array(flat.imag)], ["re", "im"])
     else:
-        items = pa.array(flat)
+        items = pa.Array.from_buffers(arrow_type(flat.dtype), len(flat), [None, pa.py_buffer(flat)])  # without a copy
     if values.ndim == 2:
         items = pa.FixedSizeListArray.from_arrays(items, values.shape[1])
     return pa.ListArray.from_arrays(offsets, items)

@@ -129,12 +129,13 @@ def _samples_promised(file: BinaryIO, order: str, path: str) -> int | None:
         if name == b"ds64" and len(body) == 16:
             large = struct.unpack("<Q", body[8:])[0]
         elif name == b"fmt " and len(body) == 16:
-            _check_rates(*struct.unpack(f"{order}HHIIHH", body)[:5], path)
+            tag, _, rate, bytes_per_second, frame, _ = struct.unpack(f"{order}HHIIHH", body)
+            _check_rates(tag, rate, bytes_per_second, frame, path)
         file.seek(begin + size + size % 2)
     return None
 
 
-def _check_rates(tag: int, channels: int, rate: int, bytes_per_second: int, frame: int, path: str) -> None:
+def _check_rates(tag: int, rate: int, bytes_per_second: int, frame: int, path: str) -> None:
     if tag in _PLAIN and bytes_per_second != rate * frame:
         raise DataError(
             f"read.wav: {path}: its header tells of {rate} samples in a second and of {bytes_per_second} bytes, "

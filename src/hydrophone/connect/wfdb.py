@@ -69,7 +69,8 @@ class WfdbRecord(Recording):
         self._check_length(head)
         key, start = data.told_by_name(path)
         start = _start(head, start)
-        self.each, self._held = each, ((-1, -1), [])
+        self.each = each
+        self._held: tuple[tuple[int, int], list[npt.NDArray[Any]]] = (-1, -1), []
         self.tracks = tuple(
             Track(
                 (*key, name),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +68,7 @@ class ClockReport:
 def report(tables: Iterable[pa.Table], kind: DataType, segments: bool) -> ClockReport:
     """Look at the times of an answer, in the order in which they come; 40 bytes are kept for every row, or segment."""
     keys = KeyTable(kind.key)
-    parts: list[tuple[Ints, ...]] = []
+    parts: list[tuple[Any, ...]] = []
     for table in tables:
         slot = keys.slots([table[n] for n in kind.key.names]) if kind.key.names else keys.zeros(len(table))
         start: Ints = table[kind.time].cast(pa.int64()).to_numpy()
@@ -78,7 +79,7 @@ def report(tables: Iterable[pa.Table], kind: DataType, segments: bool) -> ClockR
             parts.append((slot, start, start + np.floor(count * period).astype(np.int64), count, period))
         else:
             parts.append((slot, start, start, one, np.zeros(len(start))))
-    columns = [np.concatenate(c) for c in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 5
+    columns: list[Any] = [np.concatenate(c) for c in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 5
     return ClockReport(_described(keys, kind, segments, *columns))
 
 
@@ -98,7 +99,8 @@ def _described(
     came = np.argsort(slot, kind="stable")
     back = counted(slot[came][1:][(np.diff(slot[came]) == 0) & (np.diff(start[came]) < 0)])
     order = np.lexsort((start, slot))
-    slot, start, end, count, period = (x[order] for x in (slot, start, end, count, period))
+    slot, start, end, count = (x[order] for x in (slot, start, end, count))
+    period = period[order]
     begin = np.flatnonzero(np.diff(slot, prepend=-1))
     of = slot[begin]
     rows, first, last = (np.zeros(slots, np.int64) for _ in range(3))
