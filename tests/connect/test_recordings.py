@@ -129,7 +129,7 @@ def test_damage_is_an_error_or_the_samples(tmp_path: Path, form: Format) -> None
     path = tmp_path / form.file
     raw = path.read_bytes()
     rng = np.random.default_rng(5)
-    for _ in range(20):
+    for _ in range(12):
         broken = bytearray(raw)
         at = int(rng.integers(0, min(len(raw), 700)))
         broken[at : at + 4] = rng.bytes(4)

@@ -64,8 +64,11 @@ class _Run:
     frames: int = 0
 
     def goes_on(self, period: Fraction, start: int, dtype: np.dtype[Any]) -> bool:
-        due = self.start + self.frames * self.period
-        return period == self.period and dtype == self.dtype and abs(start - due) * 2 <= period
+        if period is not self.period and period != self.period:
+            return False
+        # In whole numbers, as there is a call for every record: the start against start + frames * num / den.
+        num, den = period.as_integer_ratio()
+        return dtype == self.dtype and abs((start - self.start) * den - self.frames * num) * 2 <= num
 
 
 class MiniseedFile(Recording):
@@ -108,12 +111,17 @@ def _runs(file: File) -> tuple[_Run, ...]:
     """The runs of a file; ranges of one file are read one after the other, and its records need not be found for each."""
     open_runs: dict[str, _Run] = {}
     done: list[_Run] = []
+    periods: dict[float, Fraction] = {}
+    dtypes = {encoding: np.dtype(kind) for encoding, kind in (_DTYPES | _OLD_DTYPES).items()}
     for offset, record in _records(file.path):
         count, encoding = record.samplecnt, record.encoding
         if encoding == _TEXT or not count:
             continue
-        dtype = np.dtype((_DTYPES | _OLD_DTYPES).get(encoding, np.float64))
-        period, start, source = _period(record, file.path), int(record.starttime), str(record.sourceid)
+        raw = record.samprate_raw
+        if raw not in periods:
+            periods[raw] = _period(raw, file.path)
+        dtype, period = dtypes.get(encoding, np.dtype(np.float64)), periods[raw]
+        start, source = int(record.starttime), str(record.sourceid)
         run = open_runs.get(source)
         if run is None or not run.goes_on(period, start, dtype):
             run = open_runs[source] = _Run(source, period, start, dtype)
@@ -125,39 +133,47 @@ def _runs(file: File) -> tuple[_Run, ...]:
     return tuple(done)
 
 
-def _period(record: Any, path: str) -> Fraction:
+def _period(raw: float, path: str) -> Fraction:
     """A raw rate below zero is a period in seconds."""
-    raw = record.samprate_raw
     if raw < 0 and np.isfinite(raw):
         return period_of(1 / Fraction(str(-raw)), path, "miniseed")
     return period_of(raw, path, "miniseed")
 
 
 def _records(path: str) -> Iterator[tuple[int, Any]]:
-    """The header of every record and where it begins. What is no record is an error, but for zeros at the end."""
+    """The header of every record and where it begins. What is no record is an error, but for zeros, with which recorders fill up."""
     parse = library("pymseed", "seismic", "read.miniseed").MS3Record.parse
     with open(path, "rb") as file:
         size = file.seek(0, 2)
         if not size:
             raise DataError(f"read.miniseed: {path} is empty", hint="copy it again, or leave it out")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-            at = 0
+            at, usual = 0, _SMALLEST
             while at < size:
-                head = whole[at : at + _AT_ONCE]
-                if not head.strip(b"\0"):
-                    at += len(head)
+                head = whole[at : at + usual]
+                if not head[:_SMALLEST].strip(b"\0"):
+                    at += _SMALLEST
                     continue
                 try:
                     record = parse(head)
-                except Exception as error:
-                    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-                    raise DataError(
-                        f"read.miniseed: {path}: no whole record at byte {at} of {size}: {told}",
-                        hint="the file is cut off or damaged: copy it again, or leave it out",
-                    ) from error
+                except Exception:  # it may be longer than those before it
+                    record = _parsed(
+                        parse, whole[at : at + _LARGEST], f"{path}: no whole record at byte {at} of {size}"
+                    )
                 yield at, record
-                at += record.reclen
+                usual = record.reclen
+                at += usual
 
 
-_AT_ONCE = 1 << 17
-"""Bytes in which a record is looked for: the largest of version 2."""
+_SMALLEST, _LARGEST = 128, 1 << 17
+"""Bytes of a record of version 2."""
+
+
+def _parsed(parse: Any, raw: bytes, place: str) -> Any:
+    try:
+        return parse(raw)
+    except Exception as error:  # of several kinds: the library asserts, and raises errors of its own
+        told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(
+            f"read.miniseed: {place}: {told}", hint="the file is cut off or damaged: copy it again, or leave it out"
+        ) from error
