@@ -175,9 +175,16 @@ def test_a_file_whose_name_has_wild_cards_is_that_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [hp.read.csv, hp.read.parquet, hp.read.segments])
-def test_a_list_of_paths_is_refused_with_a_way_out(read: Any) -> None:
-    with pytest.raises(hp.ParameterError, match=r"read\.\w+: path must be one .*got \['a', 'b'\][\s\S]*union"):
-        read(["a", "b"], time="t")
+@pytest.mark.parametrize("path", [[], [1], 3, None])
+def test_what_is_no_path_nor_a_list_of_them_is_refused(read: Any, path: Any) -> None:
+    with pytest.raises(hp.ParameterError, match=r"read\.\w+: path must be "):
+        read(path, time="t")
+
+
+@pytest.mark.parametrize("read", [hp.read.csv, hp.read.parquet, hp.read.segments])
+def test_the_path_of_a_list_that_is_not_there_is_named(read: Any, tmp_path: Path) -> None:
+    with pytest.raises(hp.ParameterError, match=r"read\.\w+: there is no file or folder '\S*/nowhere'"):
+        read([tmp_path / "nowhere"], time="t")
 
 
 # --- sinks ------------------------------------------------------------------------------------------------------------
