@@ -58,6 +58,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "Stream.alter": {"duration": 5},
+    "Stream.head": {"rows": 3},
     "Stream.anti_join": {"other": rows(), "limit": 10**6},
     "Stream.asof_join": {"other": rows(), "tolerance": 5, "limit": 10**6},
     "Stream.band_join": {"other": rows(), "before": 5, "after": 5, "limit": 10**6},
@@ -178,6 +179,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "hp.delayed keys": {"delay": 5, "per_key": 3},
     "hp.delayed more": {"delay": 5, "end": 4, "lull": 50, "every": 2},
     "hp.fill_with": {"function": lambda at, v: v[:, 0], "points": 2, "max_gap": 5},
+    "hp.from_numpy": {"x": np.zeros(4), "rate": 5, "name": "zeros"},
     "hp.function": {"function": np.cos, "origin": 0},
     "hp.hold": {"max_gap": 5},
     "hp.lazy": {"late": 2},
@@ -198,7 +200,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 """By the name of the method (a second word tells two calls apart): what it is called with."""
 
 OTHERS = {"Stream.plot", "Stream.start", "Stream.to_spark", "Stream.signal", "hp.from_segments"} | {
-    f"Stream.{name}" for name in ("to_pandas", "to_parquet", "to_csv", "save")
+    f"Stream.{name}" for name in ("to_pandas", "to_parquet", "to_csv", "save", "describe")
 }
 """Methods that are not called here: they need Spark, a screen, tables, functions or a path; what the last take, `to_arrow` takes too."""
 

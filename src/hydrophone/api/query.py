@@ -115,12 +115,13 @@ class Query:
         >>> hp.from_numpy(np.arange(1e6), rate="1kHz").head(2).to_pydict()
         {'time': [0, 1000000], 'value': [0.0, 1.0]}
         """
-        if whole(rows, "head: rows") < 0:
+        rows = whole(rows, "head: rows")
+        if rows < 0:
             raise ParameterError(f"head: rows must be at least 0, got {rows}")
         found: list[pa.Table] = []
         with closing(local.execute_tables(self.node, "rows", None, Resources(threads=1))) as results:
             for table in results:
-                found.append(table.slice(0, rows - sum(map(len, found))))
+                found.append(table.slice(0, min(len(table), rows - sum(map(len, found)))))
                 if sum(map(len, found)) >= rows:
                     break
         return pa.concat_tables(found) if found else emit.result_schema(self.node.type).empty_table()

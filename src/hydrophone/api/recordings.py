@@ -19,7 +19,7 @@ from hydrophone.connect.recording import GRID, LONGEST, SAMPLES, TIME, Names, Re
 from hydrophone.connect.wav import DTYPES, WavData
 from hydrophone.errors import ParameterError
 from hydrophone.model.progress import Policy
-from hydrophone.model.time import Duration, Instant, instant
+from hydrophone.model.time import Duration, Instant, instant, scalar
 from hydrophone.model.time import period as exact_period
 from hydrophone.plan.node import build
 from hydrophone.plan.source import Layout, Source
@@ -246,4 +246,4 @@ def clock_of_start(start: Instant, pattern: str | None) -> Clock:
         return "zoned"
     if isinstance(start, str):
         return "zoned" if re.search(r":\d\d[\d.,]*\s*(Z|[+-]\d\d:?\d\d)\s*$", start) else "timestamp"
-    return "int" if isinstance(start, int) and "(?P<start>" not in (pattern or "") else "timestamp"
+    return "int" if isinstance(scalar(start), int | np.integer) and "(?P<start>" not in (pattern or "") else "timestamp"
