@@ -69,6 +69,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Stream.count_window": {"size": 3, "by": "i", "within": 5 * MS},
     "Stream.difference": {"other": rows(end=True), "limit": 10**6},
     "Stream.extend": {"by": 5},
+    "Stream.frames": {"status": hp.bands([0.0], of="v"), "noise": MS, "at_least": 2 * MS, "report": 8 * MS},
     "Stream.join": {"other": rows(), "limit": 10**6},
     "Stream.last_n": {"n": 3, "within": MS},
     "Stream.pairs": {"within": MS},
@@ -112,6 +113,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "UniformSignal.epochs": {"events": rows(), "before": 2, "after": 2},
     "UniformSignal.filtfilt": {"sections": [[0.1, 0.1, 0.0, 1.0, -0.5, 0.0]], "tolerance": 1e-6},
     "UniformSignal.find_peaks": {"height": 0.0, "distance": 2, "prominence": 0.1, "within": 3, "plateau": 9},
+    "UniformSignal.frames": {"status": hp.bands([0.0]), "noise": MS, "at_least": 2 * MS, "report": 8 * MS},
     "UniformSignal.gcc_phat": {"other": uniform(), "size": 8, "hop": 4, "max_delay": 2 * MS},
     "UniformSignal.goertzel": {"frequency": 100.0, "size": 8, "hop": 4},
     "UniformSignal.group_delay": {"frequency": 100.0},
@@ -173,6 +175,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Windowed.top_k": {"k": 2},
     "Windowed.trim_peak": {"around": 1},
     "Windowed.wavelet_energy": {"wavelet": "haar", "levels": 2},
+    "hp.bands": {"edges": [0.0, 2.0], "hysteresis": 0.5},
     "hp.constant": {"value": 1.0, "max_gap": 5},
     "hp.cubic": {"max_gap": 5},
     "hp.delayed": {"delay": 5, "idle": 50, "ahead": 10**9},
@@ -199,10 +202,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 """By the name of the method (a second word tells two calls apart): what it is called with."""
 
-OTHERS = {"Stream.plot", "Stream.start", "Stream.to_spark", "Stream.signal", "hp.from_segments"} | {
+OTHERS = {"Stream.plot", "Stream.start", "Stream.to_spark", "Stream.signal", "Stream.trailing", "hp.from_segments"} | {
     f"Stream.{name}" for name in ("to_pandas", "to_parquet", "to_csv", "save", "describe")
 }
-"""Methods that are not called here: they need Spark, a screen, tables, functions or a path; what the last take, `to_arrow` takes too."""
+"""Methods that are not called here: they need Spark, a screen, tables, functions, lengths or a path; those take what `to_arrow` takes."""
 
 KINDS = {
     "int": "whole",

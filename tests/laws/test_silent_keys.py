@@ -106,6 +106,7 @@ def test_a_silent_key_holds_back_no_other() -> None:
 STALLING = {
     "above": lambda: readings().signal("v").sample(10).above(3),
     "trigger": lambda: readings().signal("v").sample(10).trigger(on=3, off=2),
+    "frames": lambda: readings().frames(hp.bands([3], of="v"), hold=30),
     "snapshot": lambda: readings().alter(30).snapshot().agg(n=hp.count()),
     "session": lambda: readings().session(30).agg(n=hp.count()),
     "stitch": lambda: readings().alter(30).stitch(),

@@ -64,7 +64,7 @@ def test_both_ways_give_the_same_bits(case: Case, monkeypatch: pytest.MonkeyPatc
         if not self.interpret or not module._is_small(args):
             return self.dispatcher(*args)
         twin = copied(args)
-        interpreted = self._interpreted(twin)
+        interpreted = self.interpreted(*twin)
         result = self.dispatcher(*args)
         assert bits(written(self, interpreted)) == bits(written(self, result)), self.__name__
         assert bits(twin) == bits(args), f"{self.__name__} wrote other values"

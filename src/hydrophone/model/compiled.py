@@ -75,7 +75,7 @@ def compiled(function: Any = None, *, interpret: bool = True, keep: bool = True,
 
 
 class Compiled:
-    """A function that Numba can compile; see `compiled`."""
+    """A function that Numba can compile; see `compiled`. `spent` are the seconds for which it was interpreted."""
 
     def __init__(self, function: Function, interpret: bool, keep: bool, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -83,7 +83,7 @@ class Compiled:
         self.interpret = interpret and _NUMPY_WIDENS_AS_NUMBA
         self.options = {"nogil": True} | options
         self._keep = keep
-        self._spent = 0.0
+        self.spent = 0.0
         self._dispatcher: Any = None
 
     def __call__(self, *args: Any) -> Any:
@@ -92,11 +92,12 @@ class Compiled:
             return self.py_func(*args)
         if self._dispatcher is not None:
             return self._dispatcher(*args)
-        if self.interpret and self._spent < PATIENCE and _is_small(args):
-            return self._interpreted(args)
+        if self.interpret and self.spent < PATIENCE and _is_small(args):
+            return self.interpreted(*args)
         return self.dispatcher(*args)
 
-    def _interpreted(self, args: tuple[Any, ...]) -> Any:
+    def interpreted(self, *args: Any) -> Any:
+        """Run it in Python, with whatever arguments it takes there."""
         began = perf_counter()
         _within.interpreted = True
         try:
@@ -104,7 +105,7 @@ class Compiled:
                 return _plain(self.py_func(*args))
         finally:
             _within.interpreted = False
-            self._spent += perf_counter() - began
+            self.spent += perf_counter() - began
 
     @property
     def dispatcher(self) -> Any:
