@@ -145,7 +145,7 @@ class FramesOfSignals(Query, Generic[StreamT]):
             )
         events: Any = self._then(ToEvents, column="value", fields=())
         hold = math.ceil(timebase.period)
-        return events.frames(status, noise=noise, at_least=at_least, report=report, hold=hold, sums=sums)  # type: ignore[no-any-return]
+        return events.frames(status, noise=noise, at_least=at_least, report=report, hold=hold, sums=sums)
 
 
 def _expression(status: Any) -> nw.Expr:

@@ -30,7 +30,7 @@ def band_of(value: float, before: int, edges: Any, hysteresis: float) -> int:
         high = edges[before] + hysteresis if before < len(edges) else np.inf
         if (value > low or before == 0) and value <= high:
             return before
-    return np.searchsorted(edges, value)
+    return int(np.searchsorted(edges, value))
 
 
 @compiled
