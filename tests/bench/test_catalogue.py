@@ -12,8 +12,9 @@ import pytest
 
 import hydrophone as hp
 from hydrophone.bench import __main__ as bench
-from hydrophone.bench import catalogue
-from hydrophone.bench.catalogue import ENTRIES, NO_OPERATORS, ROWS, WITHOUT_PEER, agreement, case, measured, row_case
+from hydrophone.bench.catalogue import ENTRIES, NO_OPERATORS, WITHOUT_PEER, agreement, case, measured, row_case
+from hydrophone.bench.catalogue_entry import Entry, RowEntry
+from hydrophone.bench.catalogue_rows import ROWS
 from hydrophone.bench.harness import Case, Result, Unchecked, measure
 from hydrophone.bench.table import table
 
@@ -39,14 +40,14 @@ def answers(case: Case) -> list[Any]:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
-def test_peers_agree_on_samples(entry: catalogue.Entry) -> None:
+def test_peers_agree_on_samples(entry: Entry) -> None:
     found = answers(case(entry, keys=2, dtype=np.dtype(np.float64), total=SHORT, runs=1))
     assert len(found) == 2 + len(entry.peers)
     assert all(answer == found[0] and answer[0] > 0 and answer[1] == 1 for answer in found)
 
 
 @pytest.mark.parametrize("entry", ROWS, ids=lambda e: e.name)
-def test_peers_agree_on_rows(entry: catalogue.RowEntry) -> None:
+def test_peers_agree_on_rows(entry: RowEntry) -> None:
     found = answers(row_case(entry, keys=2, total=SHORT, runs=1))
     assert len(found) == 1 + len(entry.peers)
     assert all(answer == found[0] and answer[0] > 0 and answer[1] == 1 for answer in found)

@@ -58,9 +58,10 @@ WITHOUT_PEER = {
 
 def measured() -> set[str]:
     """The methods that the entries stand for."""
-    names = (entry.name.partition(",")[0].split(" and ") for entry in (*ENTRIES, *ROWS))
+    entries: list[Entry | RowEntry] = [*ENTRIES, *ROWS]
+    names = (entry.name.partition(",")[0].split(" and ") for entry in entries)
     words = {word for name in names for word in name}
-    return words | {method for entry in (*ENTRIES, *ROWS) for method in entry.methods}
+    return words | {method for entry in entries for method in entry.methods}
 
 
 def cases(quick: bool) -> Iterator[Case]:

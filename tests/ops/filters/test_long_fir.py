@@ -18,7 +18,7 @@ def test_samples_that_wait_are_joined_once_for_each_block(monkeypatch: pytest.Mo
 
     def counted(cls: type[Segments], parts: list[Segments]) -> Segments:
         joined.append(len(parts))
-        return concat(cls, parts)  # type: ignore[no-any-return]
+        return concat(cls, parts)
 
     monkeypatch.setattr(Segments, "concat", classmethod(counted))
     taps = scipy.signal.firwin(512, 0.2)
