@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
@@ -27,7 +26,9 @@ from hydrophone.errors import DataError
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.data import NANOSECONDS, Piece, Times
 
+# `pyarrow.dataset` is imported where it is used: it imports pandas, which takes longer than a query over a few rows.
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
     from pyspark.sql import DataFrame
 
 ROWS_AT_ONCE = 1 << 20
@@ -122,6 +123,8 @@ class ParquetData(FileData):
     @cached_property
     def _folders(self) -> dict[str, Mapping[str, Any]]:
         """Of all files at once: one by one takes a millisecond each."""
+        import pyarrow.dataset as ds
+
         fragments = dataset([f.path for f in self.files], self.root, self.schema).get_fragments()
         return {f.path: ds.get_partition_keys(f.partition_expression) for f in fragments}
 
@@ -195,6 +198,8 @@ def _side_by_side(
     rows: int | None,
     where: pc.Expression | None,
 ) -> Iterator[pa.Table]:
+    import pyarrow.dataset as ds
+
     data = ds.FileSystemDataset(some, whole.schema, whole.format, whole.filesystem)
     if where is not None:
         _check_filtered(some)
@@ -232,6 +237,8 @@ def _columns(path: str) -> pa.Schema:
 
 def _folder_columns(files: list[str], root: str) -> pa.Schema:
     """The columns that folders named ``column=value`` give, with the types that Arrow takes their values for."""
+    import pyarrow.dataset as ds
+
     options = ds.FileSystemFactoryOptions(partition_base_dir=root_of(root))
     options.partitioning_factory = ds.HivePartitioning.discover()
     factory = ds.FileSystemDatasetFactory(pyarrow.fs.LocalFileSystem(), files, ds.ParquetFileFormat(), options)
@@ -240,6 +247,8 @@ def _folder_columns(files: list[str], root: str) -> pa.Schema:
 
 def dataset(files: list[str], root: str, schema: pa.Schema) -> ds.FileSystemDataset:
     """The files as one dataset with these columns; folders named ``column=value`` give columns too."""
+    import pyarrow.dataset as ds
+
     try:
         return ds.dataset(files, schema, format="parquet", partitioning="hive", partition_base_dir=root_of(root))
     except FileNotFoundError as error:
@@ -275,6 +284,8 @@ def own_schema(fragment: ds.ParquetFileFragment, schema: pa.Schema, columns: lis
 
 def _check_folder(fragment: ds.ParquetFileFragment, columns: list[str]) -> None:
     """Refuse a file that holds other values of a column than its folder says: Arrow would take those of the folder."""
+    import pyarrow.dataset as ds
+
     told = ds.get_partition_keys(fragment.partition_expression)
     for name in (n for n in columns if n in told):
         groups = [group.id for group in fragment.row_groups]

@@ -39,11 +39,13 @@ _PATIENCE = 2.0
 
 
 def _walked(data: bytes) -> tuple[int, int, int]:
-    if len(data) > _SHORT or _first_fault.spent > _PATIENCE:
-        found: tuple[int, int, int] = _first_fault(np.frombuffer(data, np.uint8))
+    walk: Any = _first_fault
+    found: tuple[int, int, int]
+    if len(data) > _SHORT or walk.spent > _PATIENCE:
+        found = walk(np.frombuffer(data, np.uint8))
         return found
     try:
-        found = _first_fault.interpreted(data)
+        found = walk.interpreted(data)
     except (IndexError, OverflowError):  # compiled code looks at the length instead
         return _MALFORMED, 0, 0
     return found
