@@ -57,12 +57,17 @@ def arriving(source: Source, manner: Manner, seed: int) -> Source:
     return replace(source, table=table, progress=promise)
 
 
-def alone(node: Node, given_rows: Sequence[pa.Table]) -> tuple[list[Batch], Any]:
-    """The run of a query by itself, over rows by source in the order of the plan."""
+def alone(node: Node, given_rows: Sequence[Source], since: Sequence[int] | None = None) -> tuple[list[Batch], Any]:
+    """The run of a query by itself, over rows by source in the order of the plan: all, or those that start from an instant on."""
     plan = lower([node])
     pipeline = Pipeline(plan.roots)
-    for port, table in enumerate(given_rows):
-        pipeline.rows(port, table)
+    for port, source in enumerate(given_rows):
+        if since is None or not len(source.table):
+            pipeline.rows(port, source.table)
+        elif source.samples:  # of segments the samples from there on; cut as a table they would not lie on their grid
+            pipeline.step(port, emit.owned_rows(pipeline.batch(port, source.table), since[port], MAX_TIME))
+        else:
+            pipeline.rows(port, source.table.filter(pa.array(source.starts() >= since[port])))
     pipeline.advance([Progress(MAX_TIME)] * len(given_rows))
     return pipeline.drain(), lambda b: rows(emit.result_table(b, plan.roots[0].type, pipeline.keys(plan.roots[0])))
 
@@ -172,8 +177,17 @@ class World:
         ends = []
         for name in self.names(node):
             stops = self.sources[name].stops()[: self.taken[name]]
-            ends.append(int(stops.max()) if len(stops) else MIN_TIME)
+            ends.append(self.rounded(name, int(stops.max())) if len(stops) else MIN_TIME)
         return ends
+
+    def rounded(self, name: str, end: int) -> int:
+        """The ends of segments are rounded up in the table of cases; the engine rounds all instants down."""
+        if not self.sources[name].samples:
+            return end
+        data = self.streams[name].node.data  # type: ignore[attr-defined]
+        (seen,) = [f.latest_end for f in self.graph._graph.turns.feeds if f.source.data is data]
+        assert end - 1 <= seen <= end
+        return seen
 
     def names(self, node: Node) -> list[str]:
         by_data = {id(q.node.data): n for n, q in self.streams.items()}  # type: ignore[attr-defined]
@@ -204,8 +218,7 @@ class World:
         """The first instant is that of the law."""
         begin = MIN_TIME if new.interval[0] is None else new.interval[0]
         if start == "settled" and not endless:
-            # The ends of segments are rounded up in the table of cases, and down in the engine.
-            assert begin == settled or (begin == settled - 1 and any(s.samples for s in self.sources.values()))
+            assert begin == settled
         elif start == "history" and not endless:
             assert begin <= settled, "history begins later than the present"
         elif isinstance(start, int):
@@ -274,13 +287,10 @@ class World:
         compared, answers = 0, dict[Node, Any]()
         for one in self.watched:
             assert one.subscription.done and one.subscription.error is None
-            tables = [self.sources[n].table for n in self.names(one.node)]
-            if one.since is not None:
-                parts = zip(self.names(one.node), one.since, strict=True)
-                tables = [from_instant(self.sources[n], since) for n, since in parts]
-                answer = alone(one.node, tables)
-            else:
-                answer = answers.setdefault(one.node, alone(one.node, tables))
+            inputs = [self.sources[n] for n in self.names(one.node)]
+            if one.since is None and one.node not in answers:
+                answers[one.node] = alone(one.node, inputs)
+            answer = answers[one.node] if one.since is None else alone(one.node, inputs, one.since)
             wanted = owned(answer, one.spans())
             found = [r for t in one.found for r in rows(t)]
             if one.now:
@@ -306,31 +316,6 @@ def shown(node: Node) -> bool:
     except (KeyError, AssertionError):
         return False
     return True
-
-
-def from_instant(source: Source, since: int) -> pa.Table:
-    """The rows that start at or after an instant; of segments the samples."""
-    if not source.samples:
-        return source.table.filter(pa.array(source.starts() >= since))
-    return cut_segments(source, since)
-
-
-def cut_segments(source: Source, since: int) -> pa.Table:
-    table, kept = source.table, []
-    per_row = source.period in table.column_names
-    for i, row in enumerate(table.to_pylist()):
-        start = int(source.starts()[i])
-        period = row[source.period] if per_row else float(hp.Timebase.every(source.period).period)
-        values = row[source.samples]
-        length = len(values["re"]) if isinstance(values, dict) else len(values)
-        first = next((k for k in range(length) if start + int(k * period) >= since), length)
-        if first == length:
-            continue
-        cut = {p: v[first:] for p, v in values.items()} if isinstance(values, dict) else values[first:]
-        stamp = table.schema.field(source.time).type
-        at = pa.scalar(start + int(first * period), pa.int64()).cast(stamp) if first else table[source.time][i]
-        kept.append({**row, source.samples: cut, source.time: at.as_py()})
-    return pa.Table.from_pylist(kept, schema=table.schema)
 
 
 def some_manner(case: Case, seed: int) -> Manner:
