@@ -192,8 +192,8 @@ def merge(found: Iterable[tuple[str, pa.Schema]], *, what: str, hint: str = _HIN
     Examples
     --------
     >>> old, new, odd = (pa.schema([("v", t)]) for t in (pa.float32(), pa.float64(), pa.string()))
-    >>> merge([("a.parquet", old), ("b.parquet", new)], what="read.parquet").schema
-    v: double
+    >>> merge([("a.parquet", old), ("b.parquet", new)], what="read.parquet").schema.types
+    [DataType(double)]
     >>> merge([("a.parquet", old), ("c.parquet", odd)], what="read.parquet").check(["v"])
     Traceback (most recent call last):
     hydrophone.errors.DataError: read.parquet: column 'v' is float in a.parquet and string in c.parquet
@@ -224,8 +224,21 @@ def _add(merged: Merged, fields: dict[str, pa.Field], file: str, column: pa.Fiel
     if kind is None:
         told = f"{what}: column {name!r} is {known.type} in {merged.files[name]} and {column.type} in {file}"
         merged.conflicts.setdefault(name, DataError(told + _reason(known.type, column.type), hint=hint))
-    elif kind != known.type:
-        fields[name], merged.files[name] = known.with_type(kind), file
+    elif known.type != column.type:
+        both = "\n".join((merged.files[name], file))
+        if kind != known.type:
+            merged.files[name] = file
+        fields[name] = known.with_type(kind).with_metadata({_BECAUSE: both})
+
+
+_BECAUSE = b"hydrophone:because"
+"""In the metadata of a column whose type differs between files: the two that made it what it is. It travels to tasks with the schema."""
+
+
+def _because(column: pa.Field, file: str) -> str:
+    """Which other file made a type what it is, for errors."""
+    files = (column.metadata or {}).get(_BECAUSE, b"").decode().splitlines()
+    return next((f" because of {other}" for other in files if other != file), "")
 
 
 def _reason(one: pa.DataType, other: pa.DataType) -> str:
@@ -299,8 +312,8 @@ def conform(table: pa.Table, schema: pa.Schema, file: str, *, what: str) -> pa.T
             columns.append(pa.chunked_array([_converted(chunk, wanted.type) for chunk in column.chunks], wanted.type))
         except _DoesNotHold as error:
             raise DataError(
-                f"{what}: {file}: column {wanted.name!r} is {column.type}, and the query reads it as {wanted.type}, "
-                f"which does not hold {error}",
+                f"{what}: {file}: column {wanted.name!r} is {column.type}, and the query reads it as {wanted.type}"
+                f"{_because(wanted, file)}, which does not hold {error}",
                 hint=_LATER,
             ) from None
     return pa.table(columns, schema=schema)

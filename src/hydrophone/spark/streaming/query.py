@@ -127,12 +127,7 @@ class RunningQuery:
 
         Ctrl-C stops the query; it goes on from its checkpoint at the next `start`.
         """
-        try:
-            with _plain_interrupt():
-                ended = self._ended.wait(timeout)
-        except KeyboardInterrupt:
-            self.stop()
-            raise _one_line(KeyboardInterrupt("the stream is stopped; start goes on from its checkpoint")) from None
+        ended = self._wait_for(self._ended, timeout)
         if ended:
             with _own_errors(self.checkpoint):
                 self.query.awaitTermination()
@@ -154,10 +149,32 @@ class RunningQuery:
 
     await_termination = wait
 
+    def _wait_for(self, event: threading.Event, timeout: float | None = None) -> bool:
+        """Wait in Python, where Ctrl-C is heard at once; it stops the query."""
+        try:
+            with _plain_interrupt():
+                return event.wait(timeout)
+        except KeyboardInterrupt:
+            self.stop()
+            raise _one_line(KeyboardInterrupt("the stream is stopped; start goes on from its checkpoint")) from None
+
     def process_all_available(self) -> None:
-        """Wait until everything that has arrived so far is in the results."""
+        """Wait until everything that has arrived so far is in the results. Ctrl-C stops the query, as in `wait`."""
+        done, errors = threading.Event(), list[BaseException]()
+
+        def process() -> None:
+            try:
+                self.query.processAllAvailable()
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                done.set()
+
+        threading.Thread(target=process, daemon=True).start()
+        self._wait_for(done)
         with _own_errors(self.checkpoint):
-            self.query.processAllAvailable()
+            for error in errors:
+                raise error
 
     @property
     def progress(self) -> list[Metrics]:
