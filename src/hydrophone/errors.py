@@ -181,9 +181,11 @@ def path_text(path: object, what: str) -> str:
 
     Examples
     --------
-    >>> path_text(None, "write.csv: path")
-    Traceback (most recent call last):
-    hydrophone.errors.ParameterError: write.csv: path must be a text or a path, got None
+    >>> try:
+    ...     path_text(None, "write.csv: path")
+    ... except ParameterError as error:
+    ...     print(error.message)
+    write.csv: path must be a text or a path, got None
     """
     found = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(found, str) or not found.strip():

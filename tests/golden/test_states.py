@@ -14,13 +14,14 @@ from tests.golden.states import Saved
 
 import hydrophone
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.since import SinceKernel
 from hydrophone.errors import StateVersionError
 from hydrophone.model.kernel import Kernel
 from hydrophone.ops.aggregates.tumble import FinalTumbleKernel, PartialTumbleKernel
 from hydrophone.ops.filters.fir import FirKernel
 
-IN_BATCH_ONLY = {PartialTumbleKernel, FinalTumbleKernel}
-"""The two levels of a tumble in plans by shards: they are in no checkpoint."""
+IN_NO_CHECKPOINT = {PartialTumbleKernel, FinalTumbleKernel, SinceKernel}
+"""The two levels of a tumble in plans by shards, and the gate of a fresh subscription to a graph."""
 
 
 def goes_on(file: Path, saved: Saved) -> bool:
@@ -56,7 +57,7 @@ def test_every_kernel_with_state_has_a_file_of_its_version() -> None:
     pipelines = [Pipeline(states.PLANS[plan](case).roots) for plan in states.PLANS for case in states.cases_of(plan)]
     ran = {type(s.kernel) for p in pipelines for s in p.stations.values() if s.kernel is not None}
     bases = {k for k in kernels() if k.__subclasses__()}
-    assert kernels() - ran - bases == IN_BATCH_ONLY - ran, "a kernel that no case runs"
+    assert kernels() - ran - bases == IN_NO_CHECKPOINT - ran, "a kernel that no case runs"
     assert not {file for p in pipelines for file in states.lacking(p)}, "python -m tests.golden.make states"
     with_state = {name for p in pipelines for name in states.versions(p)}
     assert {f.stem.rpartition("-")[0] for f in states.FOLDER.glob("*.zip")} == with_state

@@ -36,7 +36,7 @@ TYPES = (np.float64, np.float32)
 ROUNDING = {"float64": 1e-9, "float32": 1e-3}
 """By how much answers may differ, relative to the largest value: single precision loses digits in other places than double."""
 
-_RUNS = "batches explain plot save segments start to_arrow to_csv to_pandas to_parquet to_spark group_delay"
+_RUNS = "batches describe explain head live plot save segments start to_arrow to_csv to_pandas to_parquet to_spark group_delay"
 NO_OPERATORS = frozenset(_RUNS.split())
 """Methods that run or describe a query."""
 
@@ -44,7 +44,9 @@ WITHOUT_PEER = {
     method: why
     for why, methods in {
         "user-defined": "apply aggregate filter iterate",
-        "names or views, no work": "key_by select channel events shift shift_time shift_to union",
+        "names or views, no work": "key_by select channel events shift shift_time shift_to union interleave deinterleave",
+        "episodes of one status": "frames trailing",
+        "other names of window and unwindow": "rewindow dewindow",
         "lifetimes": "alter chop coincidence extend point_at_end stitch snapshot join anti_join semi_join without distinct",
         "a band of time, a pattern, a sample at random": "band_join pattern reservoir",
         "no such filter or band there": "hampel cfar cfar_score trigger trim_peak mel_bands octave_bands",
