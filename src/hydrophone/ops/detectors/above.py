@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.model.batch import Batch, Events, Ints, Mask, Segments
+from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
+from hydrophone.model.sorted_rows import concat_ranges
 from hydrophone.model.state import HeldBatches
 from hydrophone.model.time import MIN_TIME
 from hydrophone.model.timebase import Timebase
 from hydrophone.ops.base_kernels import GridKernel
+from hydrophone.ops.signals.keep_samples import stretches
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
 from hydrophone.plan.types import StreamType, UniformType
@@ -115,7 +119,9 @@ class AboveKernel(GridKernel[Segments]):
         closed = (seen[pieces.slot] != MIN_TIME) & (pieces.stop < seen[pieces.slot])
         successor = np.concatenate([pieces.slot[1:] == pieces.slot[:-1], [False]])
         closed |= successor
-        self.open.replace(pieces.select(~closed), np.unique(np.concatenate([pieces.slot, batch.slot])))
+        touched = np.zeros(len(self.keys), np.bool_)
+        touched[pieces.slot] = touched[batch.slot] = True
+        self.open.replace(pieces.select(~closed), np.flatnonzero(touched))
         return (self._finished(pieces.select(closed)),) if closed.any() else ()
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
@@ -138,19 +144,23 @@ class AboveKernel(GridKernel[Segments]):
 
     def _pieces(self, x: Segments) -> Events:
         """Stretches of samples that belong to an interval within runs (and report intervals)."""
-        at = np.flatnonzero(self.inside(x))
-        run = x.runs_of(at)
-        slot, index = x.slot[run], at + (x.first - x.offsets[:-1])[run]
-        fresh = np.concatenate([[True], (run[1:] != run[:-1]) | (index[1:] != index[:-1] + 1)])[: len(at)]
+        run, begin, lengths = stretches(x, self.inside(x))
         if self.report is not None:
-            share = x.base.instant(slot, index) // self.report
-            fresh |= np.concatenate([[True], share[1:] != share[:-1]])[: len(at)]
-        first = np.flatnonzero(fresh)
-        lengths = np.diff(np.append(first, len(at)))
+            run, begin, lengths = self._reported(x, run, begin, lengths)
+        slot, index = x.slot[run], begin + (x.first - x.offsets[:-1])[run]
         # Adding zero makes -0.0 plain: which of the two zeros is larger would depend on the cut.
-        peak = np.maximum.reduceat(x.values[at] + x.values.dtype.type(0), first) if len(first) else x.values[:0]
-        columns = pa.table({"peak": peak, "samples": lengths.astype(np.int64)}, schema=self.out.columns)
-        return Events(slot[first], index[first], index[first] + lengths, columns)
+        peak = _peaks(np.ascontiguousarray(x.values), begin, lengths) + x.values.dtype.type(0)
+        columns = pa.table({"peak": peak, "samples": lengths}, schema=self.out.columns)
+        return Events(slot, index, index + lengths, columns)
+
+    def _reported(self, x: Segments, run: Ints, begin: Ints, lengths: Ints) -> tuple[Ints, Ints, Ints]:
+        """Stretches cut where a report interval ends."""
+        at, run = concat_ranges(begin, lengths), np.repeat(run, lengths)
+        share = x.base.instant(x.slot[run], at + (x.first - x.offsets[:-1])[run]) // self.report
+        fresh = np.ones(len(at), np.bool_)
+        fresh[1:] = (share[1:] != share[:-1]) | (at[1:] != at[:-1] + 1) | (run[1:] != run[:-1])
+        first = np.flatnonzero(fresh)
+        return run[first], at[first], np.diff(np.append(first, len(at)))
 
     def _joined(self, held: Events | None, new: Events) -> Events:
         """One piece where an open one goes on."""
@@ -181,3 +191,15 @@ class AboveKernel(GridKernel[Segments]):
         return Events(
             pieces.slot, base.times(pieces.slot, pieces.start), base.times(pieces.slot, pieces.stop), pieces.columns
         )
+
+
+@compiled
+def _peaks(x: Any, begin: Any, lengths: Any) -> Any:
+    """The largest sample of every stretch; none of them is NaN, for which there is no interval."""
+    out = np.empty(len(begin), x.dtype)
+    for n in range(len(begin)):
+        peak = x[begin[n]]
+        for i in range(begin[n] + 1, begin[n] + lengths[n]):
+            peak = max(peak, x[i])
+        out[n] = peak
+    return out

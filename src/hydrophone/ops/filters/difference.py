@@ -59,9 +59,7 @@ class Difference(Node):
 class DifferenceKernel(LookBackKernel):
     """The last `lag` samples of every key, and which of them are there."""
 
-    def __init__(
-        self, lag: int, missing: Missing, kind: UniformType, subtract: Callable[[Values, Values], Values]
-    ) -> None:
+    def __init__(self, lag: int, missing: Missing, kind: UniformType, subtract: Callable[..., Values]) -> None:
         super().__init__(kind, lag, Missing.ZERO)
         self.lag, self.missing, self.subtract = lag, missing, subtract
         self.there = History(lag, np.dtype(np.int8), 0, Missing.ZERO)
@@ -73,7 +71,7 @@ class DifferenceKernel(LookBackKernel):
         with np.errstate(all="ignore"):
             begin = self.subtract(x[heads], gather_ranges(seams.values, seams.at - lag, seams.heads))
             values = np.empty(x.shape, begin.dtype)
-            values[lag:] = self.subtract(x[lag:], x[:-lag])
+            self.subtract(x[lag:], x[:-lag], values[lag:])
         values[heads] = begin
         y = batch.with_values(values)
         if self.missing is Missing.ZERO:
@@ -84,7 +82,7 @@ class DifferenceKernel(LookBackKernel):
         return (keep_samples(y, known),)
 
 
-def float_difference(a: Values, b: Values) -> Values:
+def float_difference(a: Values, b: Values, out: Values | None = None) -> Values:
     """``a - b``; of whole numbers as doubles, each the nearest to the true difference, however wide the numbers are.
 
     Examples
@@ -94,10 +92,10 @@ def float_difference(a: Values, b: Values) -> Values:
     """
     if a.dtype.kind not in "iu":
         with np.errstate(all="ignore"):
-            return np.asarray(a - b)
+            return np.subtract(a, b, out)
     wide = np.uint64 if a.dtype == np.uint64 else np.int64
     a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
     up = a >= b
     # Of two's complements the smaller one taken from the larger is right as an unsigned number, whether it wraps or not.
     size = np.where(up, a - b, b - a).view(np.uint64).astype(np.float64)
-    return np.where(up, size, -size)
+    return np.multiply(size, np.where(up, 1.0, -1.0), out)

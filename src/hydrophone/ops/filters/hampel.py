@@ -38,7 +38,8 @@ def moving_medians(
     shape = (int(offsets[-1]), values.shape[1])
     middle, bad = np.empty(shape), np.empty(shape, np.int64)
     distance = np.empty(shape if distances else (0, 0))
-    _moving_medians(np.ascontiguousarray(values), there, at, offsets, size, middle, distance, bad)
+    # Adding zero makes -0.0 plain: which of the two zeros is in the middle would depend on the cut.
+    _moving_medians(np.ascontiguousarray(values) + 0.0, there, at, offsets, size, middle, distance, bad)
     return middle, distance, bad
 
 

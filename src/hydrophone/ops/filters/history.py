@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,26 +86,31 @@ class History(SlotArrays):
             x.slot, x.first, x.offsets, self["due"], self["seen"], self.size, zero, at, seen, pad, due
         )
         values = np.empty((room, *x.values.shape[1:]), self.dtype)
-        fresh, tail = self._words(x)
-        flat = values.reshape(-1).view(tail.dtype).reshape(room, tail.shape[2])
-        _fill_buffer(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], seen, at, pad, flat)
+        fresh, tail, width = self._words(x)
+        memory = tail, self["due"], self["seen"]
+        out = values.reshape(-1).view(tail.dtype)
+        _fill_buffer(x.slot, x.first, x.offsets, fresh, *memory, self.size, width, seen, at, pad, out)
         self.touch(x.slot)
         return Extended(values, at, seen, x.lengths, pad, due)
 
     def seams(self, x: Segments, slots: int) -> Seams:
         """As `extend`, without a copy of the samples that have enough others before them in their own run."""
         self.reserve(slots)
-        zero, (fresh, tail) = self.missing is Missing.ZERO, self._words(x)
-        words, at, heads, seen = _fill_seams(x.slot, x.first, x.offsets, fresh, tail, self["due"], self["seen"], zero)
+        zero, (fresh, tail, width) = self.missing is Missing.ZERO, self._words(x)
+        memory = tail, self["due"], self["seen"]
+        words, at, heads, seen = _fill_seams(x.slot, x.first, x.offsets, fresh, *memory, self.size, width, zero)
         self.touch(x.slot)
         return Seams(words.view(self.dtype).reshape(-1, *x.values.shape[1:]), at, heads, seen)
 
-    def _words(self, x: Segments) -> tuple[Values, Values]:
-        """The samples of a batch and the history as rows of words: what only copies is compiled once for all types of a size."""
-        width = x.values.shape[1] if x.values.ndim > 1 else 1
+    def _words(self, x: Segments) -> tuple[Values, Values, int]:
+        """The samples of a batch and the history as words, and the words of a sample.
+
+        What only copies is compiled once for all types of a size, and copies fastest along one dimension.
+        """
         word = np.dtype(f"i{min(self.dtype.itemsize, 8)}")
-        fresh = np.ascontiguousarray(x.values, self.dtype).reshape(len(x.values), width)
-        return fresh.view(word), self["tail"].reshape(len(self), self.size, width).view(word)
+        width = math.prod(x.values.shape[1:]) * (self.dtype.itemsize // word.itemsize)
+        fresh = np.ascontiguousarray(x.values, self.dtype).reshape(-1)
+        return fresh.view(word), self["tail"].reshape(-1).view(word), width
 
     def complete(self, y: Segments, seen: Ints) -> Segments:
         """The samples of a batch that have all `size` samples before them."""
@@ -147,64 +153,76 @@ def _layout_buffer(
 
 
 # Loops, because Numba takes seconds to compile the assignment of one slice to another, with its checks and messages.
-# np.int64(0), because a literal is a type of its own, for which all is compiled once more.
 
 
 @compiled
-def _copy_rows(source: Any, start: int, stop: int, out: Any, at: int) -> None:
-    for i in range(stop - start):
-        for c in range(out.shape[1]):
-            out[at + i, c] = source[start + i, c]
+def _copy(source: Any, start: int, out: Any, at: int, number: int) -> None:
+    for i in range(number):
+        out[at + i] = source[start + i]
 
 
 @compiled
-def _clear_rows(out: Any, start: int, stop: int) -> None:
+def _clear(out: Any, start: int, stop: int) -> None:
     for i in range(start, stop):
-        for c in range(out.shape[1]):
-            out[i, c] = 0
+        out[i] = 0
 
 
 @compiled
 def _fill_buffer(
-    slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, seen: Any, at: Any, pad: Any, out: Any
+    slot: Any,
+    first: Any,
+    offsets: Any,
+    x: Any,
+    tail: Any,
+    due: Any,
+    known: Any,
+    size: int,
+    width: int,
+    seen: Any,
+    at: Any,
+    pad: Any,
+    out: Any,
 ) -> None:
     """Copy tails, pads and runs into the buffer, and the new tails out of it."""
-    size = tail.shape[1]
+    past = size * width
     for run in range(len(slot)):
-        s, length, begin = slot[run], offsets[run + 1] - offsets[run], at[run]
+        s, length, begin = slot[run], offsets[run + 1] - offsets[run], at[run] * width
+        padded = begin - pad[run] * width
         if run == 0 or slot[run - 1] != s:
-            _copy_rows(tail[s], np.int64(0), size, out, begin - pad[run] - size)
-        _clear_rows(out, begin - pad[run], begin)
-        _copy_rows(x, offsets[run], offsets[run + 1], out, begin)
+            _copy(tail, s * past, out, padded - past, past)
+        _clear(out, padded, begin)
+        _copy(x, offsets[run] * width, out, begin, length * width)
         if run + 1 == len(slot) or slot[run + 1] != s:
-            _copy_rows(out, begin + length - size, begin + length, tail[s], np.int64(0))
+            _copy(out, begin + length * width - past, tail, s * past, past)
             due[s] = first[run] + length
             known[s] = min(seen[run] + length, size)
 
 
 @compiled
-def _fill_seams(slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, zero: bool) -> Any:
+def _fill_seams(
+    slot: Any, first: Any, offsets: Any, x: Any, tail: Any, due: Any, known: Any, size: int, width: int, zero: bool
+) -> Any:
     """Run by run: the tail of the key with zeros for a hole, then the begin of the run; and the new tail."""
-    runs, size, room = len(slot), tail.shape[1], 0
+    runs, room, past = len(slot), 0, size * width
     at, heads, seen = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty(runs, np.int64)
     for run in range(runs):
         heads[run] = min(offsets[run + 1] - offsets[run], size)
         at[run] = room + size
         room += size + heads[run]
-    out = np.empty((room, tail.shape[2]), tail.dtype)
+    out = np.empty(room * width, tail.dtype)
     for run in range(runs):
-        s, begin, end, here = slot[run], offsets[run], offsets[run + 1], at[run]
+        s, begin, end, here = slot[run], offsets[run], offsets[run + 1], at[run] * width
         gap = 0 if due[s] == MIN_TIME else first[run] - due[s]
-        pad = min(gap, size) if zero else (size if gap > 0 else 0)
+        pad = (min(gap, size) if zero else (size if gap > 0 else 0)) * width
         seen[run] = known[s] if gap == 0 else 0
-        head = heads[run]
-        _copy_rows(tail[s], pad, size, out, here - size)
-        _clear_rows(out, here - pad, here)
-        _copy_rows(x, begin, begin + head, out, here)
+        head = heads[run] * width
+        _copy(tail, s * past + pad, out, here - past, past - pad)
+        _clear(out, here - pad, here)
+        _copy(x, begin * width, out, here, head)
         if end - begin >= size:
-            _copy_rows(x, end - size, end, tail[s], np.int64(0))
+            _copy(x, end * width - past, tail, s * past, past)
         else:
-            _copy_rows(out, here + head - size, here + head, tail[s], np.int64(0))
+            _copy(out, here + head - past, tail, s * past, past)
         due[s] = first[run] + end - begin
         known[s] = min(seen[run] + end - begin, size)
     return out, at, heads, seen

@@ -55,7 +55,7 @@ class ShiftFrequencyKernel(Stateless):
         assert isinstance(batch, Segments)
         factor = self._factors(batch)
         with np.errstate(all="ignore"):
-            return batch.with_values((batch.values * _shaped(factor, batch.values)).astype(self.dtype))
+            return batch.with_values((batch.values * _shaped(factor, batch.values)).astype(self.dtype, copy=False))
 
     def _factors(self, batch: Segments) -> Values:
         """For every sample; where keys share indices, each is computed once."""
@@ -63,9 +63,20 @@ class ShiftFrequencyKernel(Stateless):
             return np.zeros(0, np.complex128)
         low, high = int(batch.first.min()), int(batch.next.max())
         shared = high - low < len(batch.values)
-        index = np.arange(low, high) if shared else batch.sample_index
-        factor = np.exp(2j * np.pi * (turns(self.cycles, index) + float(self.phase % 1)))
+        factor = self._of_indices(low, high) if shared else self._of(batch.sample_index)
         return gather_ranges(factor, batch.first - low, batch.lengths) if shared else factor
+
+    def _of_indices(self, low: int, high: int) -> Values:
+        """The factors of all indices from one to another; those that come back are computed once."""
+        period = self.cycles.denominator
+        if 2 * period > high - low:
+            return self._of(np.arange(low, high))
+        once = self._of(np.arange(low, low + period))
+        return np.resize(once, high - low)
+
+    def _of(self, index: Ints) -> Values:
+        factor: Values = np.exp(2j * np.pi * (turns(self.cycles, index) + float(self.phase % 1)))
+        return factor
 
 
 def _shaped(factor: Values, values: Values) -> Values:

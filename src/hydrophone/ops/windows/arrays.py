@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -100,10 +101,12 @@ def _correlation(a: Array, b: Array) -> Array:
     dtype = np.result_type(spectrum_dtype(a.dtype), spectrum_dtype(b.dtype))
     if a.dtype.kind != "c" and b.dtype.kind != "c":
         dtype = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-    a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+    same = a is b
+    a = a.astype(dtype, copy=False)
+    b = a if same else b.astype(dtype, copy=False)
     if n <= _DIRECT:
         return _direct_correlation(a, b)
-    uneven = _uneven(a) | _uneven(b)
+    uneven = _uneven(a) if a is b else _uneven(a) | _uneven(b)
     if not uneven.any():
         return _fft_correlation(a, b)
     out = np.empty((len(a), 2 * n - 1), dtype)
@@ -125,19 +128,23 @@ def _fft_correlation(a: Array, b: Array) -> Array:
     if not len(a):
         return np.empty((0, 2 * n - 1), dtype)
     room = scipy.fft.next_fast_len(2 * n - 1, real=dtype.kind != "c")
-    if dtype.kind == "c":
-        both = scipy.fft.ifft(scipy.fft.fft(a, room, axis=1) * scipy.fft.fft(b, room, axis=1).conj(), axis=1)
-    else:
-        both = scipy.fft.irfft(scipy.fft.rfft(a, room, axis=1) * scipy.fft.rfft(b, room, axis=1).conj(), room, axis=1)
+    forth: Callable[..., Array] = scipy.fft.fft if dtype.kind == "c" else scipy.fft.rfft
+    back: Callable[..., Array] = scipy.fft.ifft if dtype.kind == "c" else scipy.fft.irfft
+    left = forth(a, room, axis=1)
+    right = left if a is b else forth(b, room, axis=1)
+    both = back(left * right.conj(), room, axis=1)
     return np.concatenate([both[:, room - n + 1 :], both[:, :n]], axis=1)
 
 
 def _uneven(x: Array) -> Array:
     """Rows with values that are not finite or huge, or whose largest value is far above most others: an FFT would spread these."""
-    size = np.sort(np.abs(x), axis=1)  # NaN comes last
-    zeros = np.count_nonzero(size == 0, axis=1)
-    tenth = np.minimum(zeros + (size.shape[1] - zeros) // 10, size.shape[1] - 1)  # of those that are not zero
-    peak, low = size[:, -1], np.take_along_axis(size, tenth[:, None], axis=1)[:, 0]
+    size, n = np.abs(x), x.shape[1]
+    peak, low = size.max(axis=1), np.partition(size, n // 10, axis=1)[:, n // 10]
+    zeros = n - np.count_nonzero(size, axis=1)
+    if zeros.any():
+        tenth = np.minimum(zeros + (n - zeros) // 10, n - 1)  # of those that are not zero
+        rows = np.flatnonzero(zeros)
+        low[rows] = np.take_along_axis(np.sort(size[rows], axis=1), tenth[rows, None], axis=1)[:, 0]
     return ~(peak <= _limit(x)) | (peak > _range(x) * low)
 
 
@@ -258,10 +265,16 @@ class TopK(RowByRow, Node):
         if self.k >= windows.shape[1]:
             return windows
         size = np.abs(windows) if windows.dtype.kind in "fc" else np.abs(windows.astype(np.float64))
-        best = np.argsort(-np.where(np.isnan(size), np.inf, size), axis=1, kind="stable")[:, : self.k]
-        out = np.zeros_like(windows)
-        np.put_along_axis(out, best, np.take_along_axis(windows, best, axis=1), axis=1)
-        return out
+        if size.dtype.kind == "f":
+            size[np.isnan(size)] = np.inf
+        least = np.partition(size, -self.k, axis=1)[:, -self.k, None]
+        best = size >= least
+        many = np.flatnonzero(np.count_nonzero(best, axis=1) > self.k)
+        if len(many):  # of those that are equal to the least, the first
+            equal, more = size[many] == least[many], size[many] > least[many]
+            room = self.k - np.count_nonzero(more, axis=1)[:, None]
+            best[many] = more | (equal & (np.cumsum(equal, axis=1) <= room))
+        return np.where(best, windows, windows.dtype.type(0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
