@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hydrophone.api.query import Query
-from hydrophone.apps import pipeline_leak, silence_filter
+from hydrophone.apps import localize, pipeline_leak, silence_filter
 from hydrophone.apps.report import in_order
 
 if TYPE_CHECKING:
@@ -25,7 +25,11 @@ def _pipeline_leak(folder: Path) -> Query:
     return pipeline_leak.cracks(pipeline_leak.record(8, 15.0).signal)
 
 
-@pytest.mark.parametrize("application", [_silence_filter, _pipeline_leak])
+def _localize(folder: Path) -> Query:
+    return localize.located(localize.record(4, 15.0).signal)
+
+
+@pytest.mark.parametrize("application", [_silence_filter, _pipeline_leak, _localize])
 def test_spark_gives_the_same_rows(spark: SparkSession, tmp_path: Path, application: Callable[[Path], Query]) -> None:
     query = application(tmp_path)
     here = query.to_arrow()

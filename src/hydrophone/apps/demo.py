@@ -31,6 +31,7 @@ DEMOS = {
     "detect_audio": "find calls in the recording of a microphone array",
     "silence_filter": "cut the spoken parts out of a recording",
     "pipeline_leak": "find where a pipe cracks, from the sensors along it",
+    "localize": "find where animals call and what kind they are, from several arrays of microphones",
 }
 """By name: what it does. Each but the first is the module of this package with its name."""
 SHORTEST = 120
