@@ -342,7 +342,7 @@ def test_a_writer_that_fails_says_why(path: Path) -> None:
         failing = writing.subscribe(windows.map(burning).overlap_add().events("value"), hp.write.ring(path))
         subscription = reading.subscribe(hp.read.ring(path, time="ts"), lambda table: None)
         reading.start()
-        writing.push(rows, numbers(1, 9))
+        writing.push(rows, numbers(1, 9, 30))
         assert subscription.wait(30) and failing.error is not None
         assert "the sensor burns" in str(failing.error) and "failed: " in str(subscription.error)
         assert "the sensor burns" in str(subscription.error)

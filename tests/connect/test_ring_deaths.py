@@ -89,9 +89,9 @@ def test_a_ring_of_a_writer_that_was_killed_is_replaced(tmp_path: Path) -> None:
 def test_a_query_in_other_processes_gives_the_same_rows(tmp_path: Path) -> None:
     """As one query over all keys, and as shares of the keys."""
     path = str(tmp_path / "ring")
-    made = hp.read.synthetic("1ms", rows=5_000, keys=11, arrivals="poisson")
+    made = hp.read.synthetic("1ms", rows=900, keys=11, arrivals="poisson")
     whole, first, second = (Child(soccer_like, path, share) for share in (None, (0, 2), (1, 2)))
-    with hp.Graph(rows=500) as graph:
+    with hp.Graph(rows=100) as graph:
         subscription = graph.subscribe(made, hp.write.ring(path, size="1MB", readers=3))
         graph.run()
         assert subscription.error is None

@@ -123,15 +123,15 @@ class Graph:
             raise ParameterError(f"subscribe: close must be 'auto' or 'warm', got {close!r}")
         begin: Start = start if start in STARTS else instant(start)  # type: ignore[assignment]
 
-        def subscribed() -> Subscription:
-            receiver.begin(emit.result_schema(query.node.type, form), query.node.type)
+        def begun() -> Subscription:
+            receiver.subscribed(emit.result_schema(query.node.type, form), query.node.type)
             try:
                 return self._graph.subscribe(query.node, receiver, begin, close == "warm", form)
             except Exception as error:
                 receiver.done(error)
                 raise
 
-        return self._now(subscribed)
+        return self._now(begun)
 
     @public
     def release(self, query: Query | None = None) -> None:

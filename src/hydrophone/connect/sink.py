@@ -73,7 +73,7 @@ class Answer:
 class Sink:
     """Where results go. A connector overrides what it offers; files of one more format are a `FolderSink`.
 
-    A subscription of a graph in this process needs `process`, and `begin`, `advance` and `done` where it has to know more; they run in
+    A subscription of a graph in this process needs `process`, and `subscribed`, `advance` and `done` where it has to know more; they run in
     the thread that subscribes or drives the graph. What they raise fails the subscription, and no other:
 
     >>> import hydrophone as hp
@@ -132,7 +132,7 @@ class Sink:
             hint="subscribe a function, hp.write.memory(), or a class of your own with process(self, table, mark)",
         )
 
-    def begin(self, schema: pa.Schema, kind: DataType) -> None:
+    def subscribed(self, schema: pa.Schema, kind: DataType) -> None:
         """Hear of the columns and the type of the results of a subscription, before it begins."""
 
     def advance(self, mark: int) -> None:

@@ -8,7 +8,6 @@ Nobody takes a lock to write or to read a message.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import mmap
 import os
@@ -17,6 +16,7 @@ import tempfile
 import threading
 import uuid
 import weakref
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +32,10 @@ MESSAGE_HEADER = 64
 """Bytes before the rows of a message: position, blocks, bytes, checksum, mark, kind, epoch, rows."""
 MOST_READERS = 64
 SMALLEST_RING = 64 * BLOCK
-ROWS, SKIP, FAILURE = 1, 2, 3
-"""Kinds of messages: rows (none where only the mark has moved), unused blocks at the end of the memory, why the writer failed."""
-OPEN, CLOSED = 0, 1
+ROWS, SKIP = 1, 2
+"""Kinds of messages: rows (none where only the mark has moved), and unused blocks at the end of the memory."""
+OPEN, CLOSED, FAILED = 0, 1, 2
+"""States of a ring: it has a writer or has lost it, the writer has closed it, or has said why it failed."""
 NO_MARK = np.iinfo(np.int64).min
 
 MAGIC = int.from_bytes(b"hydring\0", "little")
@@ -48,7 +49,8 @@ HEAD, STATE, EPOCH, WRITER_PID, WRITER_SPACE, DEAD_READERS, SLOW_READERS, MESSAG
 _LINES, _LINE = 2 * BLOCK // 8, 8
 GENERATION, CURSOR, READER_PID, READER_SPACE = range(4)
 DROPPED = _LINE
-_SCHEMA_AT = 4 * BLOCK
+_FAILURE_AT = 4 * BLOCK
+_SCHEMA_AT = 5 * BLOCK
 WRITER_BYTE = 0
 """The byte whose lock the writer has; reader `i` has that of byte ``i + 1``."""
 
@@ -116,6 +118,16 @@ class Memory:
         """The position after the last message."""
         return int(self.words[HEAD])
 
+    @property
+    def failure(self) -> str:
+        """Why the writer failed."""
+        text = bytes(self.bytes[_FAILURE_AT:_SCHEMA_AT])
+        return text.rstrip(b"\0").decode(errors="replace")
+
+    @failure.setter
+    def failure(self, text: str) -> None:
+        self.bytes[_FAILURE_AT:_SCHEMA_AT] = text.encode()[:BLOCK].ljust(BLOCK, b"\0")
+
     # --- who is alive -------------------------------------------------------------------------------------------------
 
     def sign(self, words: Words, pid: int, space: int) -> None:
@@ -174,6 +186,19 @@ def _lives(pid: int, space: int) -> bool:
     except OSError:
         return True
     return state not in "ZX"
+
+
+def checksum(message: memoryview) -> int:
+    """The CRC of a message whose pages are laid over each other by XOR, which is as fast as memory; then of what is left of a page.
+
+    Examples
+    --------
+    >>> checksum(memoryview(b"left of a page")), checksum(memoryview(bytes(8192)))
+    (3045057857, 3340501009)
+    """
+    whole = len(message) // BLOCK * BLOCK
+    pages = np.frombuffer(message, np.uint64, whole // 8).reshape(-1, BLOCK // 8)
+    return zlib.crc32(message[whole:], zlib.crc32(np.bitwise_xor.reduce(pages, axis=0)))
 
 
 # --- files ----------------------------------------------------------------------------------------------------------------

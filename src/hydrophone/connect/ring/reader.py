@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import weakref
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +13,20 @@ import pyarrow as pa
 
 from hydrophone.connect.ring import byte_locks
 from hydrophone.connect.ring.memory import (
-    CLOSED,
     CURSOR,
     DROPPED,
-    FAILURE,
+    FAILED,
     GENERATION,
     MESSAGE_HEADER,
     MOST_READERS,
     NO_MARK,
+    OPEN,
     READER_PID,
     READER_SPACE,
     ROWS,
     STATE,
     Memory,
+    checksum,
     open_file,
 )
 from hydrophone.errors import DataError
@@ -111,11 +111,8 @@ class RingReader:
         words = self._next()
         if words is None or isinstance(words, End):
             return words
-        position, blocks, size, crc, mark, kind, _, _ = words
+        position, blocks, size, crc, mark = words[:5]
         start = self.memory.at(position) + MESSAGE_HEADER
-        if kind == FAILURE:
-            said = bytes(self.memory.bytes[start : start + size]).decode(errors="replace")
-            raise DataError(f"read.ring: the writer of {self.memory.path} failed: {said}")
         rows: Any = None
         if size:
             self._check_sum(position, start, size, crc)
@@ -139,7 +136,7 @@ class RingReader:
         """The header of the next message with rows or a mark."""
         memory = self.memory
         while True:
-            closed = memory.words[STATE] == CLOSED  # before the head: the writer stores it after the head
+            state = int(memory.words[STATE])  # before the head: the writer stores it after the head
             memory.fence()
             if memory.head > self._cursor:
                 memory.fence()
@@ -147,12 +144,14 @@ class RingReader:
                 self._check_dropped()
                 self._check_number(words)
                 self._check_epoch(words[6])
-                if words[5] in (ROWS, FAILURE):
+                if words[5] == ROWS:
                     return words
                 self._release(words[0], words[0] + words[1])
                 continue
             self._check_dropped()
-            if closed:
+            if state == FAILED:
+                raise DataError(f"read.ring: the writer of {memory.path} failed: {memory.failure}")
+            if state != OPEN:
                 return END
             self._check_writer()
             return None
@@ -181,7 +180,7 @@ class RingReader:
             )
 
     def _check_sum(self, position: int, start: int, size: int, crc: int) -> None:
-        if self.memory.checked and zlib.crc32(self.memory.bytes[start : start + size]) != crc:
+        if self.memory.checked and checksum(self.memory.bytes[start : start + size]) != crc:
             self._check_dropped()
             raise DataError(
                 f"read.ring: {self.memory.path} is damaged: the checksum of block {position} does not match",
@@ -203,7 +202,7 @@ class RingReader:
         memory = self.memory
         lives = memory.writer_lives()
         memory.fence()
-        if not lives and memory.words[STATE] != CLOSED and memory.head <= self._cursor:
+        if not lives and memory.words[STATE] == OPEN and memory.head <= self._cursor:
             raise DataError(
                 f"read.ring: the writer of {memory.path} has ended without closing the ring",
                 hint='what it had published was read; lost="wait" waits for a new writer',
@@ -240,7 +239,7 @@ def open_memory(path: Path, patience: float | None, stop: Callable[[], bool] = l
         file = open_file(path, "read.ring")
         if file is not None:
             memory = Memory(path, file)
-            if memory.writer_lives() or memory.words[STATE] == CLOSED:
+            if memory.writer_lives() or memory.words[STATE] != OPEN:
                 return memory
             memory.close()
         if stop() or (patience is not None and time.monotonic() - begun >= patience):

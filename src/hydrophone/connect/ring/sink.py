@@ -50,7 +50,7 @@ class Ring(Sink):
             raise DataError("write.ring: nothing has begun to write into this ring yet", hint="subscribe it first")
         return self._writers[0]
 
-    def begin(self, schema: pa.Schema, kind: DataType | None = None) -> None:
+    def subscribed(self, schema: pa.Schema, kind: DataType | None = None) -> None:
         """Make the ring."""
         if isinstance(kind, WindowedType):
             raise UnsupportedError(
@@ -68,7 +68,7 @@ class Ring(Sink):
     def process(self, table: pa.Table, mark: int) -> None:
         """Publish rows and the mark after them."""
         if not self._writers:
-            self.begin(table.schema)
+            self.subscribed(table.schema)
         self._wait_for_readers()
         self.writer.write(table.cast(self.writer.memory.schema), _published(mark))
 
@@ -92,7 +92,7 @@ class Ring(Sink):
 
     def save(self, answer: Answer, *, overwrite: bool) -> None:
         """Publish a whole answer; its readers have all marks at its end."""
-        self.begin(answer.schema)
+        self.subscribed(answer.schema)
         try:
             for table in answer.tables():
                 self.process(table, MIN_TIME)

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import time
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from hydrophone.connect.ring.memory import (
     DEAD_READERS,
     DROPPED,
     EPOCH,
-    FAILURE,
+    FAILED,
     GENERATION,
     HEAD,
     MESSAGE_HEADER,
@@ -37,6 +36,7 @@ from hydrophone.connect.ring.memory import (
     WRITER_PID,
     WRITER_SPACE,
     Memory,
+    checksum,
     create,
     open_file,
 )
@@ -51,7 +51,6 @@ LIFE_CHECK = 0.02
 LARGEST_MESSAGE = 4
 """A message takes one of so many parts of the ring at most, so that readers and writer work at the same time."""
 _ATTEMPTS = 100
-_LONGEST_ERROR = 2000
 
 
 class RingWriter:
@@ -123,7 +122,7 @@ class RingWriter:
         """Publish rows, after which none belongs to an instant before `mark`; many rows are several messages."""
         size = _ipc_size(table)
         if MESSAGE_HEADER + size <= self.memory.blocks * BLOCK // LARGEST_MESSAGE:
-            self._put(ROWS, size, mark, lambda target: _serialize(table, target), len(table))
+            self._put(size, mark, table)
             return
         if len(table) < 2:
             raise DataError(
@@ -136,7 +135,7 @@ class RingWriter:
 
     def advance(self, mark: int) -> None:
         """Publish a mark without rows."""
-        self._put(ROWS, 0, mark, None, 0)
+        self._put(0, mark, None)
 
     def close(self, error: BaseException | None = None) -> None:
         """Say that nothing more comes, or why the writer failed. The file's name goes; readers read what is there."""
@@ -145,10 +144,9 @@ class RingWriter:
         self._closed = True
         memory = self.memory
         if error is not None:
-            text = f"{type(error).__name__}: {error}".encode()[:_LONGEST_ERROR]
-            self._put(FAILURE, len(text), NO_MARK, lambda target: target.write(text), 0)
+            memory.failure = f"{type(error).__name__}: {error}"
         memory.fence()
-        memory.words[STATE] = CLOSED
+        memory.words[STATE] = CLOSED if error is None else FAILED
         with contextlib.suppress(FileNotFoundError):
             if memory.path.stat().st_ino == os.fstat(memory.file).st_ino:
                 memory.path.unlink()
@@ -156,7 +154,7 @@ class RingWriter:
             _log.warning("ring %s: %d readers died, %d were too slow", memory.path, self.dead, self.slow)
         memory.close()
 
-    def _put(self, kind: int, size: int, mark: int, fill: Callable[[pa.NativeFile], object] | None, rows: int) -> None:
+    def _put(self, size: int, mark: int, table: pa.Table | None) -> None:
         memory, blocks = self.memory, -(-(MESSAGE_HEADER + size) // BLOCK)
         position = memory.head
         left = memory.blocks - position % memory.blocks
@@ -165,13 +163,13 @@ class RingWriter:
             position += left
         self._wait_for_room(position + blocks)
         crc = 0
-        if fill is not None:
+        if table is not None:
             start = memory.at(position) + MESSAGE_HEADER
             room = memory.bytes[start : start + size]
             with pa.FixedSizeBufferWriter(pa.py_buffer(room)) as target:
-                fill(target)
-            crc = zlib.crc32(room) if memory.checked else 0
-        self._publish(position, blocks, (size, crc, mark, kind, rows))
+                _serialize(table, target)
+            crc = checksum(room) if memory.checked else 0
+        self._publish(position, blocks, (size, crc, mark, ROWS, 0 if table is None else len(table)))
         memory.words[MESSAGES] += 1
 
     def _publish(self, position: int, blocks: int, about: tuple[int, int, int, int, int]) -> None:
