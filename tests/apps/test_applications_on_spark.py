@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hydrophone.api.query import Query
-from hydrophone.apps import localize, pipeline_leak, silence_filter
+from hydrophone.apps import localize, netmon, pipeline_leak, silence_filter
 from hydrophone.apps.report import in_order
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ def _localize(folder: Path) -> Query:
     return localize.located(localize.record(4, 15.0).signal)
 
 
-@pytest.mark.parametrize("application", [_silence_filter, _pipeline_leak, _localize])
+def _netmon(folder: Path) -> Query:
+    traffic = netmon.transmit(200, 0.001)
+    return netmon.reconstructed(netmon.copies(traffic.signals, traffic.lags.tolist()), (1,) * netmon.RECEIVERS)
+
+
+@pytest.mark.parametrize("application", [_silence_filter, _pipeline_leak, _localize, _netmon])
 def test_spark_gives_the_same_rows(spark: SparkSession, tmp_path: Path, application: Callable[[Path], Query]) -> None:
     query = application(tmp_path)
     here = query.to_arrow()

@@ -32,5 +32,3 @@ def test_directions_of_plane_waves() -> None:
     sound = sum(np.sin(2 * np.pi * tone * at + phase) for tone, phase in zip(tones, phases, strict=True))
     off = np.angle(direction(sound.reshape(12, -1)) * np.exp(-1j * angles))
     assert np.degrees(np.abs(off)).max() < 0.2
-
-

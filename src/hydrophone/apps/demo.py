@@ -32,6 +32,7 @@ DEMOS = {
     "silence_filter": "cut the spoken parts out of a recording",
     "pipeline_leak": "find where a pipe cracks, from the sensors along it",
     "localize": "find where animals call and what kind they are, from several arrays of microphones",
+    "netmon": "put packets together again from damaged copies",
 }
 """By name: what it does. Each but the first is the module of this package with its name."""
 SHORTEST = 120

@@ -344,7 +344,7 @@ def draw(path: Path, recording: Recording, found: pa.Table, scores: dict[float, 
     metres.plot(levels, [s.metres for s in scores.values()], "^:", color="#0072b2", label="place off by (right)")
     metres.set(ylabel="metres, median", ylim=(0, None))
     lines = [*noise.get_lines(), *metres.get_lines()]
-    noise.legend(lines, [line.get_label() for line in lines], loc="center left")
+    noise.legend(handles=lines, loc="center left")
     write_picture(figure, path)
 
 

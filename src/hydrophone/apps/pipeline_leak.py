@@ -57,8 +57,10 @@ def arrivals(vibration: hp.UniformSignal) -> hp.Stream:
     """When each sensor heard something: `arrival` in seconds."""
     heard = loudness(vibration).above(THRESHOLD, report="200ms")
     around = vibration.epochs(heard, before=WINDOW // 2, after=3 * WINDOW // 2 - 1, columns="peak")
-    onsets = around.dwt("haar", LEVELS).multiply(IN_BAND).idwt("haar", LEVELS).reduce(seconds_before_end)
-    return onsets.with_columns(arrival=hp.col("t") / 1e9 - hp.col("value")).lookup(places, on="sensor")
+    # One value per window with columns of events is an event.
+    onsets: Any = around.dwt("haar", LEVELS).multiply(IN_BAND).idwt("haar", LEVELS).reduce(seconds_before_end)
+    found: hp.Stream = onsets.with_columns(arrival=hp.col("t") / 1e9 - hp.col("value")).lookup(places, on="sensor")
+    return found
 
 
 def cracks(vibration: hp.UniformSignal) -> hp.Stream:
@@ -289,7 +291,7 @@ def draw(path: Path, recording: Recording, found: pa.Table, scores: dict[float, 
     metres.plot(levels, [s.metres for s in scores.values()], "^:", color="#0072b2", label="place off by (right)")
     metres.set(ylabel="metres, median", ylim=(0, None))
     lines = [*noise.get_lines(), *metres.get_lines()]
-    noise.legend(lines, [line.get_label() for line in lines], loc="center left")
+    noise.legend(handles=lines, loc="center left")
     write_picture(figure, path)
 
 

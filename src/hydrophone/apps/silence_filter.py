@@ -267,7 +267,9 @@ def draw(
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [["wave", "wave"], ["level", "level"], ["sound", "noise"]] if scores else [["wave"], ["level"], ["sound"]]
+    rows: list[Any] = (
+        [["wave", "wave"], ["level", "level"], ["sound", "noise"]] if scores else [["wave"], ["level"], ["sound"]]
+    )
     figure, axes = plt.subplot_mosaic(rows, figsize=(11, 9), layout="constrained")
     seconds = len(samples) / rate
     thin = max(len(samples) // 20_000, 1)
