@@ -55,11 +55,12 @@ class Resources:
                     f"{what}: threads must be between 1 and {MOST_THREADS}, got {threads}",
                     hint=f"None takes all cores, {default.threads} here",
                 )
-        size = default.memory if memory is None else _bytes(memory, f"{what}: memory")
+        size = default.memory if memory is None else size_in_bytes(memory, f"{what}: memory")
         return cls(threads or default.threads, size, memory is not None)
 
 
-def _bytes(value: int | str, what: str) -> int:
+def size_in_bytes(value: int | str, what: str) -> int:
+    """A number of bytes, or a text such as "500 MB", as bytes."""
     text = str(value).strip().lower() if isinstance(value, str) else ""
     unit = next((u for u in _UNITS if text.endswith(u)), None)
     if unit is not None:
