@@ -18,6 +18,7 @@ from hydrophone.connect.live import conform
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.connect.sink import Sink, as_sink
 from hydrophone.engine import emit, late
+from hydrophone.engine.buffers import Buffer
 from hydrophone.engine.changes import ChangesThread
 from hydrophone.engine.drive import PATIENCE, Driver
 from hydrophone.engine.graph import RunningGraph, Start, one_source
@@ -392,7 +393,8 @@ class Graph:
         ``operator`` and ``digest`` name it; ``rows_in``, ``rows_out``, ``batches`` and ``selectivity`` (rows out for each row in) count,
         in samples for signals; ``rate`` is rows in per second by the clock, ``batch_ms`` milliseconds of work for a batch, marks
         included; ``state_bytes`` is what it keeps, ``mark`` how far its results are final, in nanoseconds, ``queue`` how many tables of
-        a source wait, and ``subscriptions`` how many read it.
+        a source, or batches and marks in front of an operator, wait, ``queue_bytes`` what these batches hold, ``region`` the region
+        of the scheduler that it runs in, and ``subscriptions`` how many read it.
 
         Examples
         --------
@@ -414,6 +416,7 @@ class Graph:
         rows = meter.rows_in if feed is None else feed.rows
         given = meter.rows_out if feed is None else feed.rows - feed.late.count
         kept = feed.kept.nbytes if feed is not None and feed.kept is not None else 0
+        buffers = [i for i in station.inputs if isinstance(i, Buffer)]
         return {
             "operator": title(node if feed is None else feed.source),
             "digest": node.digest,
@@ -425,12 +428,14 @@ class Graph:
             "batch_ms": 1e3 * meter.seconds / meter.batches if meter.batches else None,
             "state_bytes": station.nbytes + kept,
             "mark": station.progress.mark,
-            "queue": 0 if feed is None else self._driver.waiting(feed),
+            "queue": sum(len(b.items) for b in buffers) if feed is None else self._driver.waiting(feed),
+            "queue_bytes": sum(b.nbytes for b in buffers),
+            "region": graph.dispatcher.region_of(station),
             "subscriptions": sum(s.root in station.roots for s in graph.subscriptions),
         }
 
     def explain(self) -> str:
-        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost and state.
+        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost, state and buffers.
 
         Examples
         --------
@@ -448,7 +453,11 @@ class Graph:
         def more(node: Node) -> str:
             found = self._described(node)
             cost = "" if found["batch_ms"] is None else f", {found['batch_ms']:.2f} ms a batch"
-            return f"; {found['rows_in']} rows in, {found['rows_out']} out{cost}, {found['state_bytes']:,} B of state"
+            where = f", region {found['region']}" if self._graph.pipeline.buffers else ""
+            if any(isinstance(i, Buffer) for i in self._graph.pipeline.stations[node].inputs):
+                where += f" behind a buffer ({found['queue']} wait, {found['queue_bytes']:,} B)"
+            state = f"{found['state_bytes']:,} B of state"
+            return f"; {found['rows_in']} rows in, {found['rows_out']} out{cost}, {state}{where}"
 
         roots = list(dict.fromkeys(self._graph.used()))
         return "\n".join(tree(roots, more)) if roots else "nobody has subscribed"
@@ -469,7 +478,7 @@ class Graph:
             changes.request(lambda: self._end(now))
             return
         try:
-            if self._graph.dispatcher.finish():
+            if self._graph.dispatcher.finish(PATIENCE):
                 changes.run(lambda: self._graph.close(now), timeout=PATIENCE)
             else:
                 raise TimeoutError

@@ -89,12 +89,23 @@ class Changes:
 
 
 class ChangesThread:
-    """Makes the changes that were asked for while operators were at work, in a thread of its own, which waits until they are quiet."""
+    """Makes the changes that were asked for while operators were at work, in a thread of its own, which waits until they are quiet.
+
+    The thread begins when it is needed first.
+    """
 
     def __init__(self, changes: Changes) -> None:
         self._changes, self._wake, self._over = changes, threading.Event(), False
-        changes.asked = self._wake.set
-        threading.Thread(target=self._work, daemon=True, name="hydrophone changes").start()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        changes.asked = self._ask
+
+    def _ask(self) -> None:
+        self._wake.set()
+        with self._starting:
+            if self._thread is None and not self._over:
+                self._thread = threading.Thread(target=self._work, daemon=True, name="hydrophone changes")
+                self._thread.start()
 
     def _work(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from hydrophone.engine.orders import Crew
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.regions import Region, closed_cuts, regions_of, see_through_views
 from hydrophone.engine.schedulers import Scheduler
+from hydrophone.engine.stations import Station
 from hydrophone.model.batch import Batch, Progress
 from hydrophone.plan.node import Node
 
@@ -104,6 +105,10 @@ class Dispatcher:
             worker = _Worker(self._lock, shift)
             self._workers.append(worker)
             threading.Thread(target=self._serve, args=(worker,), daemon=True, name="hydrophone region").start()
+
+    def region_of(self, station: Station) -> int:
+        """The number of the region of a station."""
+        return next((r.number for r in self.regions if station in r.stations), 0)
 
     # --- buffers --------------------------------------------------------------------------------------------------------------
 
@@ -296,4 +301,5 @@ class _Worker:
     """A thread that runs the regions of a shift; None: it ends."""
 
     def __init__(self, lock: Any, shift: Shift) -> None:
-        self.wake, self.shift = threading.Condition(lock), shift
+        self.wake = threading.Condition(lock)
+        self.shift: Shift | None = shift
