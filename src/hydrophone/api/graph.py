@@ -140,7 +140,16 @@ class Graph:
         if close not in ("auto", "warm"):
             raise ParameterError(f"subscribe: close must be 'auto' or 'warm', got {close!r}")
         begin: Start = start if start in STARTS else instant(start)  # type: ignore[assignment]
-        return self._now(lambda: self._graph.subscribe(query.node, receiver, begin, close == "warm", form))
+
+        def begun() -> Subscription:
+            receiver.subscribed(emit.result_schema(query.node.type, form), query.node.type)
+            try:
+                return self._graph.subscribe(query.node, receiver, begin, close == "warm", form)
+            except Exception as error:
+                receiver.done(error)
+                raise
+
+        return self._now(begun)
 
     @public
     def release(self, query: Query | None = None) -> None:

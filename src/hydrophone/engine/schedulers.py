@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from hydrophone.engine.buffers import Edge
 from hydrophone.engine.orders import Crew, Least, Shares, Successors, by_age, by_chain, by_turns
 from hydrophone.engine.regions import Region
-from hydrophone.engine.resources import MOST_THREADS, size_in_bytes
+from hydrophone.engine.resources import MOST_THREADS
 from hydrophone.engine.stations import Station
 from hydrophone.errors import ParameterError
 from hydrophone.model.time import Duration, duration
 from hydrophone.plan.node import Node
-from hydrophone.plan.parameters import whole
+from hydrophone.plan.parameters import byte_count, whole
 
 if TYPE_CHECKING:
     from hydrophone.api.query import Query
@@ -40,7 +40,7 @@ class Scheduler:
     @property
     def limit(self) -> int:
         """Bytes above which a buffer is full."""
-        return size_in_bytes(getattr(self, "buffer", BUFFER), f"{type(self).__name__}: buffer")
+        return byte_count(getattr(self, "buffer", BUFFER), f"{type(self).__name__}: buffer")
 
     def cuts(self, stations: Mapping[Node, Station]) -> set[Edge]:
         """The edges with a buffer: all."""
