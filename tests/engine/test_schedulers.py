@@ -378,7 +378,6 @@ class Clock:
     def __init__(self) -> None:
         self.now, self.rows = 0.0, 0
         self.meters = {n: SimpleNamespace(seconds=0.0, batches=0) for n in ("light", "heavy")}
-        self.turns = SimpleNamespace(feeds=[self])
 
     def go(self, seconds: float, rows: int, heavy: float) -> None:
         self.now += seconds
@@ -393,16 +392,16 @@ def test_placement_cuts_around_what_is_heavy_and_takes_back_what_did_not_pay(mon
         clock: Any = Clock()
         monkeypatch.setattr("hydrophone.engine.placement.time", SimpleNamespace(perf_counter=lambda c=clock: c.now))
         placement = Placement(hp.Hybrid())
-        assert not placement.look(clock)
+        assert not placement.look(clock.rows, clock.meters)
         clock.go(1, 100, heavy=0.1)
-        assert not placement.look(clock), "operators are not busy"
+        assert not placement.look(clock.rows, clock.meters), "operators are not busy"
         clock.go(1, 100, heavy=0.9)
-        assert placement.look(clock) and placement.heavy == {"heavy"}
+        assert placement.look(clock.rows, clock.meters) and placement.heavy == {"heavy"}
         clock.go(1, after, heavy=0.9)
-        assert placement.look(clock) == (not stays)
+        assert placement.look(clock.rows, clock.meters) == (not stays)
         assert placement.heavy == ({"heavy"} if stays else set())
         clock.go(1, 100, heavy=0.9)
-        assert not placement.look(clock), "it does not try the same again"
+        assert not placement.look(clock.rows, clock.meters), "it does not try the same again"
 
 
 # --- many threads -------------------------------------------------------------------------------------------------------------

@@ -21,10 +21,9 @@ from hydrophone.api import handle
 from hydrophone.compiler.compile import lower
 from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit, graph
-from hydrophone.engine.buffers import Edge
+from hydrophone.engine.buffers import Edge, Region
 from hydrophone.engine.orders import Crew, Least
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.engine.regions import Region
 from hydrophone.engine.schedulers import Scheduler
 from hydrophone.engine.since import unbounded
 from hydrophone.engine.stations import Station

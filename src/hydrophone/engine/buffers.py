@@ -1,19 +1,17 @@
-"""Buffers: batches and marks that wait on an edge of a running plan, in order."""
+"""Buffers on edges of a running plan, where batches and marks wait in order, and the regions between them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from hydrophone.engine.stations import Station, key_marks_of
+from hydrophone.engine.stations import Reader, Station, key_marks_of
 from hydrophone.model.batch import Batch, Progress
 from hydrophone.model.key_table import KeyTable
+from hydrophone.model.key_view import KeyView
 from hydrophone.model.marks import Mark
 from hydrophone.plan.node import Node
-
-if TYPE_CHECKING:
-    from hydrophone.engine.regions import Region
 
 Edge = tuple[Node, int]
 """An edge by its reader: the operator, and which of its inputs."""
@@ -58,7 +56,7 @@ class Buffer:
     def __init__(self, source: Station, reader: Station, port: int, limit: int) -> None:
         self.source, self.reader, self.port, self.limit = source, reader, port, limit
         self.node = source.node
-        self.downstream: tuple[tuple[Station | Buffer, int], ...] = ((reader, port),)
+        self.downstream: tuple[tuple[Reader, int], ...] = ((reader, port),)
         self.stations: tuple[Station, ...] = ()
         self.outputs: tuple[Buffer, ...] = ()
         self.put: Callable[[Buffer, Batch | Progress, int], None] = _nowhere
@@ -128,6 +126,53 @@ class Buffer:
     def locate(self, error: BaseException) -> None:
         """Errors are those of the reader."""
         self.reader.locate(error)
+
+
+class Region:
+    """Stations joined by edges without a buffer: one thread at a time runs them, from a batch or mark of a buffer in front of them.
+
+    Attributes
+    ----------
+    number : for `explain`
+    stations : inputs first
+    buffers, outputs : the buffers in front of them and behind them
+    views : the key tables as its operators see them, where regions run in threads
+    roots : those of the pipeline that are made here
+    seconds : how long it has worked
+    share : `seconds`, divided by its weight, where shares are handed out
+    weight : its part of the time, against other regions
+    served : when it ran last, as a count over all regions
+    is_ready, is_running, is_delivering : what the dispatcher does with it
+    """
+
+    def __init__(self, number: int, stations: Sequence[Station]) -> None:
+        self.number, self.stations = number, tuple(stations)
+        self.buffers: list[Buffer] = []
+        self.outputs: list[Buffer] = []
+        self.views: list[KeyView] = []
+        self.roots = tuple(s.node for s in stations if s.out is not None)
+        self.seconds = self.share = 0.0
+        self.weight = 1.0
+        self.served = 0
+        self.is_ready = self.is_running = self.is_delivering = False
+
+    @property
+    def waiting(self) -> int:
+        """Batches and marks that wait."""
+        return sum(len(buffer.items) for buffer in self.buffers)
+
+    def oldest(self) -> Buffer | None:
+        """The buffer whose first thing has waited longest and may run."""
+        if len(self.buffers) == 1:
+            only = self.buffers[0]
+            return only if only.items and not (only.outputs and only.is_blocked) else None
+        able = [buffer for buffer in self.buffers if buffer.items and not buffer.is_blocked]
+        return min(able, key=lambda buffer: buffer.items[0].number, default=None)
+
+    def refresh(self) -> None:
+        """Let the operators see the keys that have come."""
+        for view in self.views:
+            view.refresh()
 
 
 def _nowhere(*_: Any) -> None:

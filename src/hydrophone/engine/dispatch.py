@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hydrophone.engine.buffers import Buffer, Edge, Item
+from hydrophone.engine.buffers import Buffer, Edge, Item, Region
 from hydrophone.engine.changes import Stopped
 from hydrophone.engine.orders import Crew
 from hydrophone.engine.pipeline import Pipeline
-from hydrophone.engine.regions import Region, closed_cuts, regions_of, see_through_views
+from hydrophone.engine.regions import closed_cuts, regions_of, see_through_views
 from hydrophone.engine.schedulers import Scheduler
 from hydrophone.engine.stations import Station
 from hydrophone.model.batch import Batch, Progress
@@ -48,7 +48,8 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # there is room, or a region has come to an end
         self._limit = scheduler.limit
-        self._shifts: list[Shift] = []
+        self._shifts: list[_Shift] = []
+        self._shift_of: dict[Region, _Shift] = {}
         self._workers: list[_Worker] = []
         self._threads: set[int] = set()
         self._doors: list[Buffer] = []  # the buffers that rows come into first
@@ -82,7 +83,8 @@ class Dispatcher:
             see_through_views(self.regions)
         self.weigh()
         with self._lock:
-            self._shifts = [Shift(c) for c in self.scheduler.crews([r for r in self.regions if r.buffers])]
+            self._shifts = [_Shift(c) for c in self.scheduler.crews([r for r in self.regions if r.buffers])]
+            self._shift_of = {region: shift for shift in self._shifts for region in shift.crew.regions}
             self._hire()
 
     def weigh(self) -> None:
@@ -137,7 +139,7 @@ class Dispatcher:
         if region.is_ready or region.is_running or region.oldest() is None:
             return
         region.is_ready = True
-        shift = region.shift
+        shift = self._shift_of[region]
         shift.crew.order.add(region)
         if shift.idle:
             shift.idle.pop().wake.notify()
@@ -288,18 +290,16 @@ class Dispatcher:
             self._changed.notify_all()
 
 
-class Shift:
+class _Shift:
     """A crew at work."""
 
     def __init__(self, crew: Crew) -> None:
         self.crew, self.idle = crew, list[_Worker]()
-        for region in crew.regions:
-            region.shift = self
 
 
 class _Worker:
     """A thread that runs the regions of a shift; None: it ends."""
 
-    def __init__(self, lock: Any, shift: Shift) -> None:
+    def __init__(self, lock: Any, shift: _Shift) -> None:
         self.wake = threading.Condition(lock)
-        self.shift: Shift | None = shift
+        self.shift: _Shift | None = shift

@@ -340,7 +340,7 @@ class RunningGraph:
         self._deliver_roots(dispatcher.head_roots)
         if self._unsettled or self.turns.unswept:
             self.flush()
-        if self.placement.is_due and self.placement.look(self):
+        if self.placement.is_due and self.placement.look(sum(feed.rows for feed in self.turns.feeds), self.meters):
             dispatcher.quiet()
             self.lay_out()
 
@@ -352,7 +352,7 @@ class RunningGraph:
 
     def lay_out(self) -> None:
         """Put buffers where they belong now."""
-        self.dispatcher.lay_out(self.placement.cuts(self))
+        self.dispatcher.lay_out(self.placement.cuts(self.pipeline.stations, self.lowered))
 
     def weigh(self, root: Node, weight: float) -> None:
         """Give the operators of a query a weight."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hydrophone.engine.regions import Region
+from hydrophone.engine.buffers import Region
 
 
 class Order(Protocol):

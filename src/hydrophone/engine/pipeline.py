@@ -15,7 +15,7 @@ from hydrophone.engine import checkpoint
 from hydrophone.engine.buffers import Buffer, Edge
 from hydrophone.engine.ingest import ingest, instants, key_slots
 from hydrophone.engine.late import LateRows
-from hydrophone.engine.stations import Station, scope_digest
+from hydrophone.engine.stations import Input, Reader, Station, scope_digest
 from hydrophone.errors import DataError, ParameterError, PlanError
 from hydrophone.model.batch import Batch, Ints, Progress
 from hydrophone.model.key_table import KeyTable
@@ -148,7 +148,7 @@ class Pipeline:
             self._read(node, port, self.buffers[node, port])
         self._link()
 
-    def _read(self, node: Node, port: int, source: Station | Buffer) -> None:
+    def _read(self, node: Node, port: int, source: Input) -> None:
         reader = self.stations[node]
         reader.inputs = tuple(source if p == port else i for p, i in enumerate(reader.inputs))
 
@@ -310,12 +310,12 @@ class Pipeline:
             if not self._isolated(station, error):
                 raise
 
-    def _deliver(self, station: Station | Buffer, batches: Iterable[Batch]) -> None:
+    def _deliver(self, station: Reader, batches: Iterable[Batch]) -> None:
         """Pass on the batches of a station, depth first: a batch goes through all consumers before the next one is asked for.
 
         A stack instead of recursion: plans may be of any depth.
         """
-        stack: list[tuple[Station | Buffer, int, Any]] = [(station, _NEXT_BATCH, iter(batches))]
+        stack: list[tuple[Reader, int, Any]] = [(station, _NEXT_BATCH, iter(batches))]
         at = station
         while stack:
             try:
@@ -342,7 +342,7 @@ class Pipeline:
                     raise
                 stack = [waiting for waiting in stack if waiting[0].live]
 
-    def _isolated(self, station: Station | Buffer, error: Exception) -> bool:
+    def _isolated(self, station: Reader, error: Exception) -> bool:
         """Fail the roots that need a station which raised, and no others. With a single root, return False: the caller raises."""
         found = _located(station, error)
         if len(self.roots) == 1 and not self.isolated:
@@ -440,14 +440,14 @@ def _nothing() -> None:
     """No marks of keys to advance."""
 
 
-def _located(station: Station | Buffer, error: Exception) -> Exception:
+def _located(station: Reader, error: Exception) -> Exception:
     """An error of a station with the operator and the user's line."""
     found = _without_memory(station, error) if isinstance(error, MemoryError) else error
     station.locate(found)
     return found
 
 
-def _without_memory(station: Station | Buffer, error: MemoryError) -> DataError:
+def _without_memory(station: Reader, error: MemoryError) -> DataError:
     """What an operator asked for in vain."""
     what, said = station.node.name(), " ".join(str(error).split())
     return DataError(

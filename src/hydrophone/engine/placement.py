@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hydrophone.engine.buffers import Edge
+from hydrophone.engine.meter import Meter
 from hydrophone.engine.schedulers import Hybrid, Scheduler
+from hydrophone.engine.stations import Station
 from hydrophone.plan.node import Node
-
-if TYPE_CHECKING:
-    from hydrophone.engine.graph import RunningGraph
 
 PERIOD = 0.5
 """Seconds over which rates are measured."""
@@ -54,13 +53,12 @@ class Placement:
         self._last: _Look | None = None
         self._before: float | None = None  # rows a second before the last attempt
 
-    def cuts(self, graph: RunningGraph) -> set[Edge]:
-        """The edges to cut now."""
+    def cuts(self, stations: Mapping[Node, Station], lowered: Callable[[Node], Node | None]) -> set[Edge]:
+        """The edges to cut now; `lowered` gives the operator that a query ends with, as it runs."""
         if self._scheduler is None:
             return set()
-        stations = graph.pipeline.stations
         if self._scheduler.before is not None:
-            wanted = [graph.lowered(query.node) for query in self._scheduler.before]
+            wanted = [lowered(query.node) for query in self._scheduler.before]
             return {
                 (n, port) for n in wanted if n is not None and n in stations for port in range(len(stations[n].inputs))
             }
@@ -76,13 +74,13 @@ class Placement:
         """Whether it is time to look at the rates."""
         return self._measures and (self._last is None or time.perf_counter() - self._last.at >= PERIOD)
 
-    def look(self, graph: RunningGraph) -> bool:
-        """Look at the rates; return whether buffers should come or go."""
+    def look(self, rows: int, meters: Mapping[Node, Meter]) -> bool:
+        """Look at the rates, after so many rows; return whether buffers should come or go."""
         now = _Look(
             time.perf_counter(),
-            sum(feed.rows for feed in graph.turns.feeds),
-            {node: meter.seconds for node, meter in graph.meters.items()},
-            {node: meter.batches for node, meter in graph.meters.items()},
+            rows,
+            {node: meter.seconds for node, meter in meters.items()},
+            {node: meter.batches for node, meter in meters.items()},
         )
         last, self._last = self._last, now
         if last is None or now.rows == last.rows:

@@ -1,113 +1,13 @@
-"""Regions: the stations of a running plan that are joined by edges without a buffer, and run as one."""
+"""The regions of a plan: which edges must be cut, and what is joined without a buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-import pyarrow as pa
-
-from hydrophone.engine.buffers import Buffer, Edge
+from hydrophone.engine.buffers import Buffer, Edge, Region
 from hydrophone.engine.stations import Station
-from hydrophone.model.batch import Ints, Mask
-from hydrophone.model.key_table import KeyTable
+from hydrophone.model.key_view import KeyView
 from hydrophone.plan.node import Node
-
-if TYPE_CHECKING:
-    from hydrophone.engine.dispatch import Shift
-
-
-class Region:
-    """Stations joined by edges without a buffer: one thread at a time runs them, from a batch or mark of a buffer in front of them.
-
-    Attributes
-    ----------
-    number : for `explain`
-    stations : inputs first
-    buffers, outputs : the buffers in front of them and behind them
-    views : the key tables as its operators see them, where regions run in threads
-    roots : those of the pipeline that are made here
-    shift : who runs it; a region with a port has none, and runs where rows come in
-    seconds : how long it has worked
-    share : `seconds`, divided by its weight, where shares are handed out
-    weight : its part of the time, against other regions
-    served : when it ran last, as a count over all regions
-    is_ready, is_running, is_delivering : what the dispatcher does with it
-    """
-
-    shift: Shift
-
-    def __init__(self, number: int, stations: Sequence[Station]) -> None:
-        self.number, self.stations = number, tuple(stations)
-        self.buffers: list[Buffer] = []
-        self.outputs: list[Buffer] = []
-        self.views: list[KeyView] = []
-        self.roots = tuple(s.node for s in stations if s.out is not None)
-        self.seconds = self.share = 0.0
-        self.weight = 1.0
-        self.served = 0
-        self.is_ready = self.is_running = self.is_delivering = False
-
-    @property
-    def waiting(self) -> int:
-        """Batches and marks that wait."""
-        return sum(len(buffer.items) for buffer in self.buffers)
-
-    def oldest(self) -> Buffer | None:
-        """The buffer whose first thing has waited longest and may run."""
-        if len(self.buffers) == 1:
-            only = self.buffers[0]
-            return only if only.items and not (only.outputs and only.is_blocked) else None
-        able = [buffer for buffer in self.buffers if buffer.items and not buffer.is_blocked]
-        return min(able, key=lambda buffer: buffer.items[0].number, default=None)
-
-    def refresh(self) -> None:
-        """Let the operators see the keys that have come."""
-        for view in self.views:
-            view.refresh()
-
-
-class KeyView(KeyTable):
-    """A key table as the operators of one region see it: other threads may add keys, and it grows only between two batches.
-
-    An operator may ask for the number of keys twice while it takes a batch, and gets the same answer.
-    """
-
-    def __init__(self, table: KeyTable) -> None:
-        self.schema, self.table = table.schema, table
-        self._size = len(table)
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def used(self) -> Mask:  # type: ignore[override]
-        """Which slots have a key."""
-        return self.table.used[: self._size]
-
-    def refresh(self) -> None:
-        """See the keys that have come."""
-        self._size = len(self.table)
-
-    def slots(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Ints:
-        """The slot of every row; keys not seen before get a new one."""
-        found = self.table.slots(columns)
-        self.refresh()
-        return found
-
-    def zeros(self, rows: int) -> Ints:
-        """Slots for a scope without key columns."""
-        found = self.table.zeros(rows)
-        self.refresh()
-        return found
-
-    def columns(self, slot: Ints) -> list[pa.Array]:
-        """The key columns of these slots."""
-        return self.table.columns(slot)
-
-    def column(self, name: str) -> pa.Array:
-        """One key column of all slots that it sees."""
-        return self.table.column(name)[: self._size]
 
 
 def closed_cuts(stations: Mapping[Node, Station], cuts: Iterable[Edge]) -> set[Edge]:

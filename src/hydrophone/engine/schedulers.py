@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
-from hydrophone.engine.buffers import Edge
+from hydrophone.engine.buffers import Edge, Region
 from hydrophone.engine.orders import Crew, Least, Shares, Successors, by_age, by_chain, by_turns
-from hydrophone.engine.regions import Region
 from hydrophone.engine.resources import MOST_THREADS
 from hydrophone.engine.stations import Station
 from hydrophone.errors import ParameterError
@@ -17,11 +16,16 @@ from hydrophone.model.time import Duration, duration
 from hydrophone.plan.node import Node
 from hydrophone.plan.parameters import byte_count, whole
 
-if TYPE_CHECKING:
-    from hydrophone.api.query import Query
-
 BUFFER = "64 MB"
 """What one buffer may hold."""
+
+
+class Planned(Protocol):
+    """A stream or signal, as far as schedulers look at it."""
+
+    @property
+    def node(self) -> Node:
+        """What makes it."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,7 @@ class Hybrid(Scheduler):
     1
     """
 
-    before: Sequence[Query] | None = None
+    before: Sequence[Planned] | None = None
     threads: int | None = None
     time_slice: Duration = "5ms"
     buffer: int | str = BUFFER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,45 @@ from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node, locating
 from hydrophone.plan.source import Port
 
-if TYPE_CHECKING:
-    from hydrophone.engine.buffers import Buffer
-
 Scope = tuple[tuple[str, str], ...]
 """Names and types of key columns, as text."""
+
+
+class Input(Protocol):
+    """What a station reads: another station, or a buffer behind it."""
+
+    node: Node
+    progress: Progress
+
+    @property
+    def out_keys(self) -> KeyTable:
+        """The keys of what it gives."""
+
+    def mark_by_key(self) -> Mark:
+        """The mark of what it gives, or marks per key."""
+
+
+class Reader(Protocol):
+    """What takes batches: a station, or a buffer in front of it."""
+
+    node: Node
+    out: list[Batch] | None
+    downstream: tuple[tuple[Reader, int], ...]
+
+    @property
+    def step(self) -> Callable[[int, Batch], Iterable[Batch]]:
+        """Take a batch on an input port."""
+
+    @property
+    def live(self) -> bool:
+        """Whether a root that has not failed needs it."""
+
+    @property
+    def roots(self) -> set[Node]:
+        """The roots that need it."""
+
+    def locate(self, error: BaseException) -> None:
+        """Add the operator and the user's line to an error."""
 
 
 class Station:
@@ -50,12 +84,12 @@ class Station:
 
     def __init__(self, node: Node, inputs: Sequence[Station], out_keys: KeyTable) -> None:
         self.node, self.out_keys = node, out_keys
-        self.inputs: tuple[Station | Buffer, ...] = tuple(inputs)
+        self.inputs: tuple[Input, ...] = tuple(inputs)
         self.keys = self.inputs[0].out_keys if inputs else out_keys
         self.kernel = self._made(node)
         self.readers: tuple[tuple[Station, int], ...] = ()
         self.consumers: tuple[tuple[Station, int], ...] = ()
-        self.downstream: tuple[tuple[Station | Buffer, int], ...] = ()  # in reverse, for the stack
+        self.downstream: tuple[tuple[Reader, int], ...] = ()  # in reverse, for the stack
         self.progress = Progress(MIN_TIME)
         self.roots: set[Node] = set()
         self.out: list[Batch] | None = None
