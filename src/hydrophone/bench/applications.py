@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-import hydrophone as hp
 from hydrophone.apps import detect_audio, netmon, pipeline_leak
 from hydrophone.bench.harness import Answer, Case, Timed
 
