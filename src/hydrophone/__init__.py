@@ -14,6 +14,7 @@ from hydrophone.connect import write
 from hydrophone.connect.live import Source
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import late
+from hydrophone.engine import shedding as shed
 from hydrophone.errors import (
     DataError,
     HydrophoneError,
@@ -105,6 +106,7 @@ __all__ = [
     "quadratic",
     "quantile",
     "read",
+    "shed",
     "slow",
     "std",
     "sum",

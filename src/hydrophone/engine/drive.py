@@ -56,13 +56,21 @@ class Driver:
             self._arrived.clear()
             self.open()
             feeds = self._graph.read_feeds()
-            taken: list[tuple[Feed, Taken]] = [(feed, self._readers[feed.number].take()) for feed in feeds]
+            taken: list[tuple[Feed, Taken]] = [(feed, self._take(feed)) for feed in feeds]
             something = [(feed, found) for feed, found in taken if found is not None]
             if something:
                 self._graph.changes.run(lambda: self._graph.take(something))
         finally:
             self._turn.release()
         return bool(something) if feeds else None
+
+    def _take(self, feed: Feed) -> Taken:
+        """What a source has, and how long it has waited."""
+        one = self._readers[feed.number]
+        found = one.take()
+        if found is not None:
+            feed.load = feed.shedding.load(one.delay, one.full)
+        return found
 
     def run(self) -> None:
         """Drive until there is nothing to read any more."""

@@ -17,6 +17,7 @@ from hydrophone.engine.late import Late
 from hydrophone.engine.meter import Meter, measure
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.readers import Ended
+from hydrophone.engine.shedding import Shed
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
 from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
@@ -50,7 +51,7 @@ class RunningGraph:
     resting : whether sinks are called and no operator works: queries may come
     """
 
-    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT) -> None:
+    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT, shed: Shed | None = None) -> None:
         self.turns = Turns(Pipeline((), isolated=True), late, unmarked)
         self.changes = Changes()
         self.subscriptions: list[Subscription] = []
@@ -62,6 +63,7 @@ class RunningGraph:
         self.meters: dict[Node, Meter] = {}
         self.resting = False
         self._histories = 0
+        self._shed = shed
 
     @property
     def pipeline(self) -> Pipeline:
@@ -76,7 +78,7 @@ class RunningGraph:
         if known is not None:
             known.source.check_same(source)
             return known
-        feed = self.turns.follow(source)
+        feed = self.turns.follow(source, self._shed)
         self._feeds[source.port(0)] = feed
         self._cuts.append(MarkCuts(source))
         self._run(self._roots())
@@ -94,12 +96,19 @@ class RunningGraph:
     # --- subscriptions --------------------------------------------------------------------------------------------------
 
     def subscribe(
-        self, root: Node, sink: Receiver, start: Start = "settled", warm: bool = False, shape: emit.Shape = "rows"
+        self,
+        root: Node,
+        sink: Receiver,
+        start: Start = "settled",
+        warm: bool = False,
+        shape: emit.Shape = "rows",
+        tolerance: float = 1.0,
     ) -> Subscription:
         """Begin a subscription, between two turns."""
         feeds = [self.feed(source) for source in sources(root)]
         lowered, begin = self._begin(root, start)
         new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
+        new.tolerance = tolerance
         self._run([*self._roots(), lowered])
         self.subscriptions.append(new)
         for feed in feeds:
@@ -242,12 +251,15 @@ class RunningGraph:
     def push(self, feed: Feed, table: pa.Table) -> None:
         """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
         feed.pushed = True
+        self._pin_factors([feed])
         for piece in self._cuts[feed.number].split(table):
             self.turns.rows(feed.number, piece)
             self.turn()
 
     def take(self, taken: Iterable[tuple[Feed, pa.Table | Ended]]) -> None:
         """Take what sources gave, in one turn. An error of a source fails the subscriptions that read it."""
+        taken = list(taken)
+        self._pin_factors([feed for feed, _ in taken])
         for feed, found in taken:
             try:
                 if isinstance(found, Ended):
@@ -263,6 +275,16 @@ class RunningGraph:
             except Exception as error:
                 self._fail(feed, error)
         self.turn()
+
+    def _pin_factors(self, feeds: Iterable[Feed]) -> None:
+        """Decide what the turn that begins sheds."""
+        for feed in feeds:
+            feed.shedding.begin_turn(feed.rows, feed.load, min((s.tolerance for s in self._readers(feed)), default=1.0))
+
+    def _readers(self, feed: Feed) -> list[Subscription]:
+        """The subscriptions that read a source."""
+        port = _port(feed)
+        return [s for s in self.subscriptions if not s.done and port in s.root.topological()]
 
     def _fail(self, feed: Feed, error: Exception) -> None:
         """A source failed: so do all that read it, and it is not read any more."""

@@ -41,6 +41,7 @@ class Subscription:
     ----------
     error : why it failed: what the sink, a function of the user's or an operator raised; None while all is well
     rows : how many rows it has given
+    tolerance : the largest share of its rows that may be shed
 
     Examples
     --------
@@ -72,6 +73,7 @@ class Subscription:
         self.root, self.sink, self.shape, self.warm = root, sink, shape, warm
         self.error: BaseException | None = None
         self.rows = 0
+        self.tolerance = 1.0
         self._change, self._latest_end = change, latest_end
         self._start, self._end = start, MAX_TIME
         self._pauses: list[Span] = []
