@@ -16,6 +16,7 @@ from hydrophone.engine.changes import Changes
 from hydrophone.engine.late import Late
 from hydrophone.engine.meter import Meter, measure
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.query_shedding import QueryShedding
 from hydrophone.engine.readers import Ended
 from hydrophone.engine.shedding import Shed
 from hydrophone.engine.since import Since, settled_start, unbounded
@@ -46,6 +47,7 @@ class RunningGraph:
     turns : the pipeline and the sources
     changes : what keeps turns and changes apart
     subscriptions : those that are not done
+    shedding : what is left out of sources and queries
     meters : what every station takes, gives and costs
     warm : roots that run on without a subscription
     resting : whether sinks are called and no operator works: queries may come
@@ -64,6 +66,7 @@ class RunningGraph:
         self.resting = False
         self._histories = 0
         self._shed = shed
+        self.shedding = QueryShedding(self)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -251,7 +254,7 @@ class RunningGraph:
     def push(self, feed: Feed, table: pa.Table) -> None:
         """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
         feed.pushed = True
-        self._pin_factors([feed])
+        self.shedding.begin_turn([feed])
         for piece in self._cuts[feed.number].split(table):
             self.turns.rows(feed.number, piece)
             self.turn()
@@ -259,7 +262,7 @@ class RunningGraph:
     def take(self, taken: Iterable[tuple[Feed, pa.Table | Ended]]) -> None:
         """Take what sources gave, in one turn. An error of a source fails the subscriptions that read it."""
         taken = list(taken)
-        self._pin_factors([feed for feed, _ in taken])
+        self.shedding.begin_turn([feed for feed, _ in taken])
         for feed, found in taken:
             try:
                 if isinstance(found, Ended):
@@ -276,15 +279,10 @@ class RunningGraph:
                 self._fail(feed, error)
         self.turn()
 
-    def _pin_factors(self, feeds: Iterable[Feed]) -> None:
-        """Decide what the turn that begins sheds."""
-        for feed in feeds:
-            feed.shedding.begin_turn(feed.rows, feed.load, min((s.tolerance for s in self._readers(feed)), default=1.0))
-
-    def _readers(self, feed: Feed) -> list[Subscription]:
-        """The subscriptions that read a source."""
-        port = _port(feed)
-        return [s for s in self.subscriptions if not s.done and port in s.root.topological()]
+    def lacks(self, nodes: Iterable[Node]) -> None:
+        """These operators are not given all rows any more: they cannot serve who needs all since the beginning."""
+        self._complete -= set(nodes)
+        self._made = {node: end for node, end in self._made.items() if node in self._complete}
 
     def _fail(self, feed: Feed, error: Exception) -> None:
         """A source failed: so do all that read it, and it is not read any more."""

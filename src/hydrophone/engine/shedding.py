@@ -179,10 +179,19 @@ class SourceShedding:
         found = delay * 1e9 / self.policy.target
         return max(found, FULL_QUEUE) if full else found
 
-    def begin_turn(self, row: int, load: float | None, most: float) -> None:
-        """Pin the factor of the turn whose first row has this number, given the congestion and what its readers tolerate."""
-        if self.policy is None or not self.policy.changes:  # else the rows are cut where it has changed
-            self._pin(min(most, 0.0 if self._controller is None else self._controller.next(load)), row)
+    def begin_turn(self, row: int, load: float | None, most: float) -> tuple[Strategy, float] | None:
+        """Pin the factor of the turn whose first row has this number, given the congestion and what its readers tolerate.
+
+        Where rows are to be left out of some queries alone, return how, and the factor.
+        """
+        if self.policy is not None and self.policy.changes:
+            return None  # the rows are cut where it has changed
+        factor = 0.0 if self._controller is None else self._controller.next(load)
+        if self.policy is not None and self.policy.strategy != "global":
+            self._pin(0.0, row)
+            return self.policy.strategy, factor
+        self._pin(min(most, factor), row)
+        return None
 
     def _pin(self, factor: float, row: int) -> None:
         if factor != self.factor:
