@@ -32,7 +32,7 @@ def cases(quick: bool) -> Iterator[Case | Turns]:
     for factor in FACTORS:
         ours = partial(through_a_graph, rows, factor)
         peers: dict[str, Callable[[], Answer]] = {
-            "the kept rows alone": partial(through_a_graph, kept(rows, factor), 0.0),
+            "the kept rows alone": partial(through_a_graph, kept(rows, factor), 0.0, round(BATCH * (1 - factor))),
         }
         yield Case(f"factor {factor}, {len(rows)} rows", ours, peers, runs=3)
     yield Case("no shedding", partial(through_a_graph, rows, 0.0), {}, runs=3)
@@ -52,19 +52,24 @@ def kept(rows: pa.Table, factor: float) -> pa.Table:
     return rows.filter(pa.array(kept_rows(hashes, factor)))
 
 
-def query(rows: hp.Stream) -> hp.Stream:
-    """A filter and windows that overlap eight times, by key."""
-    return rows.where(hp.col("value") > 10).sliding("80ms", every="10ms").agg(n=hp.count(), sum=hp.sum("value"))
+def queries(rows: hp.Stream) -> list[hp.Stream]:
+    """A median, which looks at every value, of windows of several lengths, by key."""
+    loud = rows.where(hp.col("value") > 10)
+    return [
+        loud.tumble(size).agg(n=hp.count(), sum=hp.sum("value"), median=hp.quantile("value", 0.5))
+        for size in ("40ms", "100ms", "200ms", "400ms")
+    ]
 
 
-def through_a_graph(rows: pa.Table, factor: float) -> Answer:
+def through_a_graph(rows: pa.Table, factor: float, batch: int = BATCH) -> Answer:
     """Push all rows, some at a time."""
     stream = hp.from_arrow(SCHEMA, key="key", time="ts", progress=hp.ordered(), name="bench")
     total = Total()
     with hp.Graph(shed=hp.shed.fixed(factor)) as graph:
-        graph.subscribe(query(stream), total.add)
-        for start in range(0, len(rows), BATCH):
-            graph.push(stream, rows.slice(start, BATCH))
+        for query in queries(stream):
+            graph.subscribe(query, total.add)
+        for start in range(0, len(rows), batch):
+            graph.push(stream, rows.slice(start, batch))
     return total.answer
 
 
@@ -125,7 +130,8 @@ def overload(seconds: float) -> Mapping[str, tuple[Sequence[float], Answer]]:
             grown[0] = max(grown[0], process.memory_info().rss - before)
 
         with hp.Graph(shed=shed, rows=BATCH, queue=4) as graph:
-            graph.subscribe(query(stream), watch)
+            for query in queries(stream):
+                graph.subscribe(query, watch)
             graph.run()
             behind = time.monotonic() - source.began - seconds
             skipped = max((node["skipped"] for node in graph.nodes()), default=0)
