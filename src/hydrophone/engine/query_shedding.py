@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from hydrophone.engine.meter import Meter
+from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.shedding import Strategy
 from hydrophone.engine.stations import Station
 from hydrophone.engine.subscription import Subscription
-from hydrophone.engine.turns import Feed
+from hydrophone.engine.turns import Feed, Turns
 from hydrophone.model.batch import Batch, Events
+from hydrophone.model.key_table import KeyTable
 from hydrophone.model.row_hash import kept_rows, row_hashes
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port
-
-if TYPE_CHECKING:
-    from hydrophone.engine.graph import RunningGraph
 
 FORGET = 0.5
 """How much of the cost of earlier turns counts in the next one."""
@@ -25,18 +25,37 @@ Step = Callable[[int, Batch], Iterable[Batch]]
 """What a station does with a batch at one of its ports."""
 
 
+class Queries(Protocol):
+    """What this needs to know of a running graph; see `hydrophone.engine.graph.RunningGraph`."""
+
+    turns: Turns
+    subscriptions: list[Subscription]
+    meters: dict[Node, Meter]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What runs the queries."""
+
+    def used(self) -> list[Node]:
+        """What somebody subscribes to, or what is warm."""
+
+    def lacks(self, nodes: Iterable[Node]) -> None:
+        """These operators are not given all rows any more."""
+
+
 class Entry:
     """Where rows enter the part of a plan that one query has for itself.
 
     Attributes
     ----------
     station, port : the first station of that part, and where it gets the rows
+    keys : the keys of the rows
     source : the name of the source that they come from
     sequence : the column that orders rows of one key and time, if it has come so far
     """
 
-    def __init__(self, station: Station, port: int, source: str, sequence: str | None) -> None:
-        self.station, self.port, self.source, self.sequence = station, port, source, sequence
+    def __init__(self, station: Station, port: int, keys: KeyTable, source: str, sequence: str | None) -> None:
+        self.station, self.port, self.keys, self.source, self.sequence = station, port, keys, source, sequence
 
 
 class QueryShedding:
@@ -47,7 +66,7 @@ class QueryShedding:
     factors : of queries that rows are left out of alone, by their roots
     """
 
-    def __init__(self, graph: RunningGraph) -> None:
+    def __init__(self, graph: Queries) -> None:
         self._graph = graph
         self.factors: dict[Node, float] = {}
         self._gated: dict[Station, Step] = {}  # as they were without a gate
@@ -124,7 +143,8 @@ class QueryShedding:
                 if node in own and source not in own:
                     leaf = next(n for n in source.topological() if isinstance(n, Port))
                     feed = self._graph.turns.feeds[leaf.number].source
-                    yield Entry(self._graph.pipeline.stations[node], port, feed.label or "", feed.layout.sequence)
+                    stations = self._graph.pipeline.stations
+                    yield Entry(stations[node], port, stations[source].out_keys, feed.label or "", feed.layout.sequence)
 
 
 def _gated(
@@ -138,7 +158,7 @@ def _gated(
     """Give a station the rows that stay. Samples and windows are no rows of a source any more, and stay."""
     if port != entry.port or not isinstance(batch, Events):
         return step(port, batch)
-    keys = entry.station.inputs[port].out_keys.columns(batch.slot)
+    keys = entry.keys.columns(batch.slot)
     has = entry.sequence is not None and entry.sequence in batch.columns.column_names
     hashes = row_hashes(entry.source, keys, batch.start, batch.columns[entry.sequence] if has else None)
     kept = kept_rows(hashes, factor)
