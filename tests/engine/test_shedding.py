@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hydrophone as hp
@@ -134,6 +134,7 @@ def test_a_query_that_tolerates_less_bounds_what_its_source_sheds() -> None:
 # --- a run again ----------------------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0.0, 0.25, 0.5, 1.0])), max_size=12), st.data())
 def test_a_pinned_run_sheds_the_same_rows_in_any_chunking(turns: list[tuple[int, float]], data: st.DataObject) -> None:
     rows, first, again = pushed(), list[pa.Table](), list[pa.Table]()
