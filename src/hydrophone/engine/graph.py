@@ -19,7 +19,8 @@ from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.readers import Ended
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
-from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
+from hydrophone.engine.subscription import Receiver, Subscription, gated_by, last_owner
+from hydrophone.engine.turn_tables import TurnTables
 from hydrophone.engine.turns import Feed, Turns, latest_end
 from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, first_waiting_operator
 from hydrophone.errors import ParameterError, PlanError
@@ -311,9 +312,10 @@ class RunningGraph:
         found = {root: pipeline.drain(root) for root in pipeline.roots}
         for root, ends in self._made.items():
             self._made[root] = max([ends, *(latest_end(b) for b in found[root])])
+        tables = TurnTables()
         with self._rest():
             for root, subscriptions in readers.items():
-                self._deliver(root, found[root], subscriptions)
+                self._deliver(root, found[root], subscriptions, tables)
         self.settle()
 
     @contextmanager
@@ -325,21 +327,22 @@ class RunningGraph:
         finally:
             self.resting = before
 
-    def _deliver(self, root: Node, batches: list[Batch], readers: list[Subscription]) -> None:
+    def _deliver(self, root: Node, batches: list[Batch], readers: list[Subscription], made: TurnTables) -> None:
         mark = self.pipeline.progress(root).mark
-        made = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
+        last = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
         whole: dict[str, list[pa.Table]] = {}
         for reader in readers:
-            spans = reader.spans()
-            mine = [part for batch in batches for part in gated(batch, spans)]
-            same = len(mine) == len(batches) and all(a is b for a, b in zip(mine, batches, strict=True))
-            if not same or reader.shape not in whole:
-                tables = list(emit.result_tables(mine, root.type, self.pipeline.keys(root), reader.shape))
-                if same:
+            if not batches:
+                reader.see(last, mark)
+                continue
+            mine = batches if reader.open else gated_by(batches, reader.spans())
+            if mine is not batches or reader.shape not in whole:
+                tables = made.made(mine, root.type, self.pipeline.keys(root), reader.shape)
+                if mine is batches:
                     whole[reader.shape] = tables
             else:
                 tables = whole[reader.shape]
-            reader.see(made, mark)
+            reader.see(last, mark)
             reader.give(tables, mark)
 
     def settle(self) -> None:

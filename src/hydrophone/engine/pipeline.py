@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.engine import checkpoint
+from hydrophone.engine.families import NEXT_BATCH, FamilyStation, Onward, form_families
 from hydrophone.engine.ingest import ingest, instants, key_slots
 from hydrophone.engine.late import LateRows
 from hydrophone.engine.stations import Station, scope_digest
@@ -22,9 +23,6 @@ from hydrophone.model.progress import without_key
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node, locating, topological
 from hydrophone.plan.source import Port
-
-_NEXT_BATCH = -1
-"""On the delivery stack, instead of a port: the iterator of batches that a station returned."""
 
 
 class Pipeline:
@@ -50,6 +48,7 @@ class Pipeline:
         self.ports: dict[int, Node] = {}
         self.scopes: dict[str, KeyTable] = {}
         self.failed: dict[Node, Exception] = {}
+        self._families: list[FamilyStation] = []
         self._written = checkpoint.StoredBlocks()
         self.add(roots)
 
@@ -106,9 +105,12 @@ class Pipeline:
             station.roots |= {node} & set(self.roots)
             station.live = not station.roots <= self.failed.keys()
             station.consumers = tuple((reader, port) for reader, port in readers[node] if reader.live)
-            station.downstream = station.consumers[::-1]
             station.out = (station.out or []) if node in self.roots else None
-        self._remembering = [s for s in self.stations.values() if s.live and s.remembers]
+        self._families = form_families(list(self.stations.values()), self._families)
+        for station in self.stations.values():
+            station.downstream = tuple(dict.fromkeys((r.family or r, port) for r, port in station.consumers))[::-1]
+        remembering = [s for s in self.stations.values() if s.live and s.remembers]
+        self._remembering = list(dict.fromkeys(s.family or s for s in remembering))
 
     @property
     def nodes(self) -> list[Node]:
@@ -238,6 +240,9 @@ class Pipeline:
             if not station.inputs:
                 assert isinstance(station.node, Port)
                 station.promise(progress[station.node.number])
+            elif station.family is not None and station.family.kernel.advances:
+                if station.family.members[0] is station:
+                    self._advance_family(station.family)
             elif not (station.passes_on and station.pass_on()):
                 self._advance(station)
 
@@ -253,26 +258,47 @@ class Pipeline:
             if not self._isolated(station, error):
                 raise
 
+    def _advance_family(self, family: FamilyStation) -> None:
+        """As `_advance`, for all members; if that fails, for each by itself."""
+        try:
+            marks, given, found = family.advance()
+        except Exception:
+            family.part()
+            for member in family.members:
+                if member.live:
+                    self._advance(member)
+            return
+        self._work_off(family.handed(given))
+        for member, mark in zip(family.members, found, strict=True):
+            if member.live:
+                member.take_mark(marks, mark)
+
     def _deliver(self, station: Station, batches: Iterable[Batch]) -> None:
         """Pass on the batches of a station, depth first: a batch goes through all consumers before the next one is asked for.
 
         A stack instead of recursion: plans may be of any depth.
         """
-        stack: list[tuple[Station, int, Any]] = [(station, _NEXT_BATCH, iter(batches))]
-        at = station
+        self._work_off([(station, NEXT_BATCH, iter(batches))])
+
+    def _work_off(self, stack: list[tuple[Any, int, Any]]) -> None:
+        """Deliver batches, and what comes of them, until the stack is empty."""
+        at: Any = None
         while stack:
             try:
                 while stack:
                     at, port, given = stack.pop()
-                    if port == _NEXT_BATCH:
+                    if port == NEXT_BATCH:
                         batch = next(given, None)
                         if batch is None:
                             continue
-                        stack.append((at, _NEXT_BATCH, given))
+                        stack.append((at, NEXT_BATCH, given))
                     else:
                         given = at.step(port, given)
+                        if type(given) is Onward:
+                            stack.extend(given)
+                            continue
                         if type(given) is not tuple or len(given) != 1:
-                            stack.append((at, _NEXT_BATCH, iter(given)))
+                            stack.append((at, NEXT_BATCH, iter(given)))
                             continue
                         batch = given[0]
                     if len(batch):

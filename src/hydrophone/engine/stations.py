@@ -42,6 +42,9 @@ class Station:
     roots : the roots that need it
     out : its undrained batches, if it is a root
     live : whether a root that has not failed needs it
+    relatives : what stations have in common that can run as one; None: this one runs by itself
+    family : what runs it together with others
+    meter : what it takes, gives and costs, where somebody counts
     """
 
     def __init__(self, node: Node, inputs: Sequence[Station], out_keys: KeyTable) -> None:
@@ -54,6 +57,8 @@ class Station:
         self.roots: set[Node] = set()
         self.out: list[Batch] | None = None
         self.live = True
+        self.family: Any = None
+        self.meter: Any = None
         self._prepare()
 
     def _made(self, node: Node) -> Kernel | None:
@@ -85,6 +90,8 @@ class Station:
                 getattr(type(kernel), name) is not getattr(Kernel, name) for name in ("idle", "forgettable", "release")
             )
         )
+        common = node.family if self.inputs else None
+        self.relatives = None if common is None else (type(kernel), common)
         self._by_key: Ints | None = None
 
     # --- running --------------------------------------------------------------------------------------------------------
@@ -155,14 +162,21 @@ class Station:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the kernel holds."""
+        self.take_back()
         return sum(state.nbytes for state in self.states.values())
 
     @property
     def waiting(self) -> int:
         """Rows that the kernel holds until progress lets go of them: an open window is one, and so is a run of samples."""
+        self.take_back()
         return sum(
             len(part) for state in self.kept.values() if isinstance(state, HeldBatches) for part in state.batches
         )
+
+    def take_back(self) -> None:
+        """Hold its own state again, which its family may hold."""
+        if self.family is not None:
+            self.family.part()
 
     @property
     def shed(self) -> dict[str, int]:
