@@ -225,7 +225,8 @@ class RunningGraph:
                 self._complete.add(node)
         endless = [n for n in nodes if n in self._complete and n.inputs and unbounded(n)]
         wanted = dict.fromkeys([*roots, *endless])
-        new = [r for r in wanted if r not in pipeline.roots]
+        known = set(pipeline.roots)
+        new = [r for r in wanted if r not in known]
         if new:
             pipeline.add(new)
             for node, station in pipeline.stations.items():

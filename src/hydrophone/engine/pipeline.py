@@ -99,13 +99,15 @@ class Pipeline:
         for station in self.stations.values():
             for port, source in enumerate(station.inputs):
                 readers[source.node].append((station, port))
+        roots = set(self.roots)
         for station in reversed(self.stations.values()):
             node = station.node
             station.roots = set().union(*(reader.roots for reader, _ in readers[node]))
-            station.roots |= {node} & set(self.roots)
+            if node in roots:
+                station.roots.add(node)
             station.live = not station.roots <= self.failed.keys()
             station.consumers = tuple((reader, port) for reader, port in readers[node] if reader.live)
-            station.out = (station.out or []) if node in self.roots else None
+            station.out = (station.out or []) if node in roots else None
         self._families = form_families(list(self.stations.values()), self._families)
         for station in self.stations.values():
             station.downstream = tuple(dict.fromkeys((r.family or r, port) for r, port in station.consumers))[::-1]

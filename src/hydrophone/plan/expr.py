@@ -117,7 +117,7 @@ def compared(expr: nw.Expr) -> tuple[nw.Expr, str, int | float] | None:
     *before, last = calls_of(expr)
     if not before or last.name not in COMPARISONS or len(last.exprs) != 1:
         return None
-    number = last.exprs[0]
+    number: Any = last.exprs[0]
     if type(number) in (np.float64, np.int64):
         number = number.item()
     return (nw.Expr(*before), COMPARISONS[last.name], number) if type(number) in (int, float) else None

@@ -76,7 +76,7 @@ class WhereKernel(Stateless):
     """Evaluates the condition on the columns that it names."""
 
     def __init__(self, condition: nw.Expr, kind: StreamType) -> None:
-        self.condition, self.kind = condition, kind
+        self.condition, self.kind, self.compared = condition, kind, expr.compared(condition)
 
     def map(self, batch: Batch) -> Batch:
         """Filter one batch."""
@@ -89,15 +89,14 @@ class WhereKernel(Stateless):
     @classmethod
     def together(cls, kernels: Sequence[WhereKernel]) -> WhereFamily:
         """All conditions at once."""
-        first, found = kernels[0], [expr.compared(k.condition) for k in kernels]
-        assert found[0] is not None
+        first, found = kernels[0], [k.compared for k in kernels if k.compared is not None]
         what, how, _ = found[0]
         names = expr.column_names(what)
 
         def value(events: Events) -> pa.Array:
             return expr.evaluate(what, visible_columns(events, first.kind, first, names))
 
-        return WhereFamily(value, how, [one[2] for one in found if one is not None])
+        return WhereFamily(value, how, [number for _, _, number in found])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
