@@ -45,6 +45,7 @@ BENCHES = {
     "rolling": "overlap:rolling",
     "sliding_dft": "overlap:sliding_dft",
     "sharing": "sharing:cases",
+    "ring": "ring:cases",
 }
 """By name the module and the function that makes the cases."""
 

@@ -25,7 +25,6 @@ class FamilyStation:
     members : the stations
     kernel : what does their work
     keys : the keys of their input
-    retired : whether others run its members now; it hands batches on to them
     """
 
     def __init__(self, members: Sequence[Station]) -> None:
@@ -34,25 +33,27 @@ class FamilyStation:
         assert kernels[0] is not None
         self.kernel = kernels[0].together(kernels)
         self.keys = self.kernel.keys = members[0].keys
-        self.retired, self._joined = False, False
+        self._joined = False
 
     @property
     def live(self) -> bool:
         """Whether a member is."""
         return any(m.live for m in self.members)
 
+    @property
+    def first(self) -> Station | None:
+        """The first member that is live: marks pass through the family when they come to it."""
+        return next((m for m in self.members if m.live), None)
+
     def step(self, port: int, batch: Batch) -> Onward:
         """Do the work of all members for one batch. If it fails, each member does its own, so that errors are those of each alone."""
-        if self.retired:
-            now = dict.fromkeys(m.family or m for m in self.members if m.live)
-            return Onward([(station, port, batch) for station in reversed(now)])
         begin = time.perf_counter()
         self.join()
         try:
             given = self.kernel.take(batch)
         except Exception:
             self.part()
-            return Onward([(member, port, batch) for member in reversed(self.members)])
+            return Onward([(member, port, batch) for member in reversed(self.members) if member.live])
         seconds = (time.perf_counter() - begin) / len(self.members)
         rows = size(batch)
         for member in self.members:
@@ -65,6 +66,8 @@ class FamilyStation:
         onward = Onward()
         for number, batch in given:
             member = self.members[number]
+            if not member.live:
+                continue
             if member.meter is not None:
                 member.meter.rows_out += len(batch)
             if member.downstream:
@@ -90,6 +93,9 @@ class FamilyStation:
 
     def join(self) -> None:
         """Take over the state of the members, unless it is here."""
+        one = self.members[0].kernel
+        assert one is not None
+        self.kernel.keys = one.keys  # a region may have put a view in the place of the table
         if not self._joined:
             self.kernel.join()
             self._joined = True
@@ -103,7 +109,6 @@ class FamilyStation:
     def retire(self) -> None:
         """Come to an end: members were added, dropped or failed."""
         self.part()
-        self.retired = True
         for member in self.members:
             member.family = None
 
