@@ -93,9 +93,8 @@ class FamilyStation:
 
     def join(self) -> None:
         """Take over the state of the members, unless it is here."""
-        one = self.members[0].kernel
-        assert one is not None
-        self.kernel.keys = one.keys  # a region may have put a view in the place of the table
+        one = None if self.first is None else self.first.kernel
+        self.kernel.keys = self.keys if one is None else one.keys  # a region puts views in the place of tables
         if not self._joined:
             self.kernel.join()
             self._joined = True
@@ -115,6 +114,7 @@ class FamilyStation:
     def forgettable(self) -> Mask:
         """Slots that no member needs."""
         self.join()
+        self.kernel.keys = self.keys  # all of them: nothing works now
         return self.kernel.forgettable()
 
 

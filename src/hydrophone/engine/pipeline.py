@@ -434,7 +434,9 @@ class Pipeline:
             for station in mine:
                 if not free.any():
                     break
-                free &= station.forgettable()
+                found = station.forgettable()
+                free[: len(found)] &= found
+                free[len(found) :] = False  # keys that the station's region has not seen yet
             slots = np.flatnonzero(free)
             if len(slots):
                 for station in mine:
