@@ -45,6 +45,7 @@ BENCHES = {
     "trill_threads": "trill_more:threads",
     "rolling": "overlap:rolling",
     "sliding_dft": "overlap:sliding_dft",
+    "sharing": "sharing:cases",
     "ring": "ring:cases",
     "shedding": "shedding:cases",
 }
