@@ -19,7 +19,8 @@ from hydrophone.model.kernel import Kernel, Stateless
 from hydrophone.plan.node import Node
 from hydrophone.plan.types import DataType
 
-ROWS = 4_096
+ROWS = 64
+"""Few: what rows cost is not what a hop costs."""
 TRIALS = 10
 SCHEMA = pa.schema([("ts", pa.int64()), ("value", pa.float64())])
 
@@ -75,7 +76,7 @@ class Call:
 
 def passchain(quick: bool) -> Iterator[Turns]:
     """`passchain`: ten operators that hand on what they get, in nanoseconds a hop, beside bare calls of Python."""
-    yield _hops("10 operators", 10, 50 if quick else 500, hp.DepthFirst())
+    yield _hops("10 operators", 10, 200 if quick else 2_000, hp.DepthFirst())
 
 
 def enginebench(quick: bool) -> Iterator[Turns]:
@@ -91,49 +92,47 @@ def _hops(name: str, operators: int, pushes: int, scheduler: Scheduler) -> Turns
 def _measured(operators: int, pushes: int, scheduler: Scheduler) -> Measured:
     """Processor time, all threads together: other programs hardly change it."""
     rows = hp.from_arrow(SCHEMA, time="ts", progress=hp.ordered())
-    root = rows.node
+    root: Node = rows.node
     for number in range(operators):
         root = Pass(inputs=(root,), number=number)
     batches = [
         pa.table({"ts": np.arange(n * ROWS, (n + 1) * ROWS), "value": np.ones(ROWS)}) for n in range(pushes * TRIALS)
     ]
-    mine: list[float] = []
-    taken = [0]
+    taken, hops = [0], pushes * operators
+    plain = _pushed(hp.DepthFirst(), rows, rows, pushes, batches, [0])
+    chain = _pushed(scheduler, rows, _stream(root), pushes, batches, taken)
+    # What a push costs without operators is not a hop.
+    mine = [max(with_hops - without, 0.0) for without, with_hops in zip(plain, chain, strict=True)]
+    bare, calls = _bare(operators, pushes, batches)
+    return {
+        "ours": ([1e9 * seconds / hops for seconds in mine], (taken[0],)),
+        "bare calls": ([1e9 * seconds / hops for seconds in bare], (calls * ROWS,)),
+    }
+
+
+def _stream(root: Node) -> hp.Stream:
+    found = handle(root)
+    assert isinstance(found, hp.Stream)
+    return found
+
+
+def _pushed(
+    scheduler: Scheduler, rows: hp.Stream, query: hp.Stream, pushes: int, batches: Sequence[pa.Table], taken: list[int]
+) -> Iterator[float]:
+    """Seconds of every trial; trials of two such iterators may take turns."""
     with hp.Graph(scheduler=scheduler) as graph:
-        ends = partial(_count, taken)
-        graph.subscribe(handle(root), ends)
+        graph.subscribe(query, partial(_count, taken))
         graph.push(rows, batches[0].slice(0, 0))
         for trial in range(TRIALS):
             begin = time.process_time()
             for batch in batches[trial * pushes : (trial + 1) * pushes]:
                 graph.push(rows, batch)
             graph.flush()
-            mine.append(time.process_time() - begin)
-    bare, calls = _bare(operators, pushes, batches)
-    # What a push costs without operators is not a hop.
-    base = _without_operators(pushes, batches)
-    hops = pushes * operators
-    return {
-        "ours": ([1e9 * max(m - base, 0.0) / hops for m in mine], (taken[0],)),
-        "bare calls": ([1e9 * b / hops for b in bare], (calls * ROWS,)),
-    }
+            yield time.process_time() - begin
 
 
 def _count(taken: list[int], table: pa.Table) -> None:
     taken[0] += len(table)
-
-
-def _without_operators(pushes: int, batches: Sequence[pa.Table]) -> float:
-    rows = hp.from_arrow(SCHEMA, time="ts", progress=hp.ordered())
-    found = []
-    with hp.Graph() as graph:
-        graph.subscribe(rows, lambda table: None)
-        for trial in range(TRIALS):
-            begin = time.process_time()
-            for batch in batches[trial * pushes : (trial + 1) * pushes]:
-                graph.push(rows, batch)
-            found.append(time.process_time() - begin)
-    return float(np.median(found))
 
 
 def _bare(operators: int, pushes: int, batches: Sequence[pa.Table]) -> tuple[list[float], int]:

@@ -73,13 +73,14 @@ Measured = Mapping[str, tuple[Sequence[float], Answer]]
 
 
 def in_turn(ways: Mapping[str, Callable[[], tuple[float, Answer]]], trials: int) -> Measured:
-    """Ways that measure themselves, in turn: what else the machine does meets all of them."""
+    """Ways that measure themselves, in turn: what else the machine does meets all of them. The first turn warms up and does not count."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     answers: dict[str, Answer] = {}
-    for _ in range(trials):
+    for trial in range(trials + 1):
         for name, way in ways.items():
             took, answers[name] = way()
-            found[name].append(took)
+            if trial:
+                found[name].append(took)
     return {name: (times, answers[name]) for name, times in found.items()}
 
 

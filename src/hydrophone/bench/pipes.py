@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import hydrophone as hp
 from hydrophone.api import handle
+from hydrophone.api.query import Query
 from hydrophone.bench.harness import Answer, Measured, Turns, in_turn
 from hydrophone.engine.schedulers import Scheduler
 from hydrophone.model.batch import Batch, Events
@@ -103,7 +104,7 @@ def _hmts(rows: int, trials: int, computes: bool, waits: bool) -> Measured:
 
 
 def _run_hmts(
-    table: pa.Table, stream: hp.Stream, query: hp.Stream, scheduler: Scheduler, waits: bool
+    table: pa.Table, stream: hp.Stream, query: Query, scheduler: Scheduler, waits: bool
 ) -> tuple[float, Answer]:
     """Push in pieces of 1,000; for the waits, one each millisecond."""
     found, pushed, seen = [0, 0], dict[int, float](), list[float]()
