@@ -131,10 +131,10 @@ class Dispatcher:
         what = buffer.take()
         self._waiting -= 1
         if was_full and not buffer.is_full:
-            if buffer.feeder is None:
-                self._changed.notify_all()
-            else:
+            if buffer.feeder is not None:
                 self._offer(buffer.feeder)
+            elif self.threaded:
+                self._changed.notify_all()
         return what
 
     def _offer(self, region: Region) -> None:
