@@ -97,7 +97,7 @@ class Events:
         """End of every lifetime, also of points."""
         return self.start + 1 if self.end is None else self.end
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the rows; of shared buffers only the bytes that these rows use."""
         times = self.slot.nbytes + self.start.nbytes + (0 if self.end is None else self.end.nbytes)
