@@ -1,7 +1,8 @@
 """Write golden answers and states: ``python -m tests.golden.make [--again] [engine ...] [states]``.
 
 Answers of new cases are added, those of cases that are gone are dropped, and states of new kernels and versions are
-added. ``--again`` writes all answers again, after a change that is meant or for another environment. It writes states
+added. ``--again`` writes all answers again, after a change that is meant or for another environment; without it, what is
+added in another environment is compared by rounded values from then on. It writes states
 again only where they are named: an older state that can't be read any more is what they are there to show.
 """
 
@@ -18,14 +19,13 @@ from tests.golden.answers import ENGINES, FOLDER, Recorder, cases_of, environmen
 def make(engines: list[str], again: bool) -> None:
     """Run the tests that compute what is lacking, and take their answers down."""
     known = {e: read(e)[1] if (FOLDER / f"{e}.tsv").exists() else {} for e in engines}
+    # All answers of a file are of one environment; elsewhere only rounded values of new cases are added.
+    made_in = {e: read(e)[0] if known[e] and not again else environment() for e in engines}
     for engine in engines:
-        if known[engine] and read(engine)[0] != environment():
-            if not again:
-                sys.exit(f"{engine}.tsv was made with {read(engine)[0]}, this is {environment()}: write it --again")
-            known[engine] = {}
-        known[engine] = {n: d for n, d in known[engine].items() if n in cases_of(engine)}
-        write(engine, known[engine])
-    recorder = Recorder({e: cases_of(e) - (set() if again else known[e].keys()) for e in engines}, known)
+        kept = {} if again and read(engine)[0] != environment() else known[engine]
+        known[engine] = {n: d for n, d in kept.items() if n in cases_of(engine)}
+        write(engine, known[engine], made_in[engine])
+    recorder = Recorder({e: cases_of(e) - (set() if again else known[e].keys()) for e in engines}, known, made_in)
     tests = [ENGINES[e] for e in engines if recorder.wanted[e]]
     # States import hypothesis, which pytest would rather import itself: that is a warning, and so an error.
     options = ["-q", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
