@@ -1,8 +1,8 @@
 """Digests of every case's answer on every engine: no bit changes unnoticed.
 
-A file per engine has a line per case: its name, the digest of the bits, and two digests of rounded values. Bits are
-compared where the libraries and the processor are those that the file was made with, rounded values elsewhere: there
-`make` adds new cases without the digest of their bits. ``python -m tests.golden.make`` writes the files.
+A file per engine has a line per case: its name, the digest of the bits, two digests of rounded values, and the environment
+that it was made in, which the lines at the top explain. Bits are compared where libraries and processor are those of the
+line, rounded values elsewhere. ``python -m tests.golden.make`` writes the files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ DIGITS = 1e-9
 OFFSETS = (0.118, 0.618)
 """Two ways to round: a value next to the border of one step is in the middle of the other's."""
 
-ELSEWHERE = "elsewhere"
-"""In place of the digest of the bits: of an answer that was taken down in another environment than that of its file."""
-
 Digests = tuple[str, str, str]
+
+Line = tuple[Digests, str]
+"""What a file says of a case: its digests, and the environment in which they were taken down."""
 
 
 def cases_of(engine: str) -> set[str]:
@@ -96,17 +96,25 @@ def _largest(values: Any) -> float:
 # --- the files ----------------------------------------------------------------------------------------------------------
 
 
-def read(engine: str) -> tuple[str, dict[str, Digests]]:
-    """The environment that a file was made in, and its digests by case."""
-    head, *lines = (FOLDER / f"{engine}.tsv").read_text().splitlines()
-    fields = (line.split("\t") for line in lines)
-    return head.removeprefix("# "), {name: (bits, a, b) for name, bits, a, b in fields}
+def read(engine: str) -> dict[str, Line]:
+    """The digests of a file by case, and the environment that each was made in."""
+    made_in, found = {}, {}
+    for line in (FOLDER / f"{engine}.tsv").read_text().splitlines():
+        if line.startswith("# "):
+            short, _, text = line[2:].partition(" = ")
+            made_in[short] = text
+        else:
+            name, bits, a, b, short = line.split("\t")
+            found[name] = (bits, a, b), short
+    return {name: (digests, made_in[short]) for name, (digests, short) in found.items()}
 
 
-def write(engine: str, answers: dict[str, Digests], made_in: str) -> None:
+def write(engine: str, answers: dict[str, Line]) -> None:
     """Replace a file."""
-    lines = ["\t".join((name, *found)) for name, found in sorted(answers.items())]
-    (FOLDER / f"{engine}.tsv").write_text("\n".join([f"# {made_in}", *lines, ""]))
+    made_in = sorted({text for _, text in answers.values()})
+    head = [f"# {_digest([text])[:8]} = {text}" for text in made_in]
+    lines = ["\t".join((name, *found, _digest([text])[:8])) for name, (found, text) in sorted(answers.items())]
+    (FOLDER / f"{engine}.tsv").write_text("\n".join([*head, *lines, ""]))
 
 
 class Golden:
@@ -117,16 +125,14 @@ class Golden:
 
     def check(self, engine: str, case: Case, answer: pa.Table | None) -> str:
         """Compare an answer with the golden one."""
-        made_in, known = self._read(engine)
+        known = self._read(engine)
         if engine == "streams" and case.name not in known:
             return "streams, compared with the case's own answer alone"
         assert case.name in known, f"{engine}: no golden answer of {case.name}; python -m tests.golden.make adds it"
-        bits, *rounded = digests(case, answer)
-        if known[case.name][0] == ELSEWHERE:
-            made_in = ELSEWHERE
+        (bits, *rounded), (golden, made_in) = digests(case, answer), known[case.name]
         how = "bit by bit" if made_in == environment() else f"rounded: made with {made_in}, this is {environment()}"
-        same = bits == known[case.name][0] or (
-            made_in != environment() and any(a == b for a, b in zip(rounded, known[case.name][1:], strict=True))
+        same = bits == golden[0] or (
+            made_in != environment() and any(a == b for a, b in zip(rounded, golden[1:], strict=True))
         )
         assert same, (
             f"{engine}: {case.name} has another answer than the golden one ({how}); "
@@ -138,11 +144,9 @@ class Golden:
 class Recorder(Golden):
     """Takes answers down instead, in a run of the tests that compute them; each at once, so that none is lost when a run ends early."""
 
-    def __init__(
-        self, wanted: dict[str, set[str]], known: dict[str, dict[str, Digests]], made_in: dict[str, str]
-    ) -> None:
-        self.wanted, self.known, self.made_in = wanted, known, made_in
-        self.found: dict[str, dict[str, Digests]] = {engine: {} for engine in wanted}
+    def __init__(self, wanted: dict[str, set[str]], known: dict[str, dict[str, Line]]) -> None:
+        self.wanted, self.known = wanted, known
+        self.found: dict[str, dict[str, Line]] = {engine: {} for engine in wanted}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Run the tests of the wanted cases only."""
@@ -150,10 +154,7 @@ class Recorder(Golden):
         items[:] = [i for i in items if i.callspec.params["case"].name in tests[i.nodeid.partition("[")[0]]]
 
     def check(self, engine: str, case: Case, answer: pa.Table | None) -> str:
-        """Take down an answer; its bits only into a file of this environment."""
-        bits, *rounded = digests(case, answer)
-        made_in = self.made_in[engine]
-        bits = bits if made_in == environment() or answer is None else ELSEWHERE
-        self.found[engine][case.name] = (bits, rounded[0], rounded[1])
-        write(engine, self.known[engine] | self.found[engine], made_in)
+        """Take down an answer."""
+        self.found[engine][case.name] = digests(case, answer), environment()
+        write(engine, self.known[engine] | self.found[engine])
         return f"{engine}, taken down"

@@ -12,7 +12,7 @@ from hydrophone.api.quantities import hertz, sample_count, sample_rate
 from hydrophone.errors import ParameterError
 from hydrophone.ops.coefficients import check_coefficients
 from hydrophone.ops.filters.iir import Iir
-from hydrophone.ops.filters.savgol_taps import savgol_taps
+from hydrophone.ops.filters.savgol import savgol_taps
 from hydrophone.ops.filters.shift import Shift
 from hydrophone.plan.parameters import length, real, whole
 from hydrophone.plan.types import Missing
