@@ -50,7 +50,15 @@ def _group(item: pytest.Item) -> tuple[int, str]:
     return (1, file) if case is None else (2, f"case-{case.name}")
 
 
-_FIRST_SESSION = {"test_batch", "test_lakes", "test_checkpoints", "test_csv_on_spark", "test_kill", "test_docs"}
+_FIRST_SESSION = {
+    "test_batch",
+    "test_checkpoints",
+    "test_csv_on_spark",
+    "test_docs",
+    "test_kill",
+    "test_lakes",
+    "test_streaming",
+}
 """Files that take half of the time that all with Spark take."""
 
 
