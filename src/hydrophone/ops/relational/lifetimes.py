@@ -411,7 +411,7 @@ class StitchKernel(Kernel):
         held, code = held.select(order), code[order]
         first = chain_starts(code, held.start, add_time(held.stop, self.gap))
         whole = replace(held.select(first), end=np.maximum.reduceat(held.stop, first))
-        ended = add_time(whole.stop, self.gap) < marks_of_slots(mark, whole.slot)
+        ended = whole.stop < marks_of_slots(add_time(mark, -self.gap), whole.slot)  # the sum might not fit
         rest = whole.select(~ended)
         self.open.put(rest, due=self._due(rest))
         return ((whole.select(ended),) if ended.any() else ()), self.open.held_back(mark)
