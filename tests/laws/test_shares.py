@@ -1,4 +1,5 @@
-"""In this process files are read in pieces and shared out over threads: no size of pieces and no number of threads changes an answer."""
+"""In this process data is read in pieces and shared out over threads, as whole keys or slices of time: no size of pieces and no number
+of threads changes an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.cases import ALL_CASES, Case, Source
 from tests.choice import for_a_law
 from tests.laws.harness import key_numbers
 
-from hydrophone.engine import row_buffer, shares
+from hydrophone.engine import held, row_buffer, shares
 from hydrophone.engine.resources import Resources
 
 LAID_OUT = [c for c in ALL_CASES if all(len(s.table) for s in c.inputs.values())]
@@ -47,6 +48,33 @@ def test_pieces_and_threads_change_nothing(case: Case, by_key: bool, rng: np.ran
         write_files(source, tmp_path / name, rng, by_key)
     query = case.build({name: source.lake(tmp_path / name) for name, source in case.inputs.items()})
     answers = [query.to_arrow(threads=threads) for threads in (1, 3)]
+    case.check(answers[0])
+    assert answers[0].combine_chunks().equals(answers[1].combine_chunks()) or _same_bits(*answers)
+
+
+@pytest.fixture
+def sliced(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> np.random.Generator:
+    """Slices of time, however short they are beside the reach around them."""
+    monkeypatch.setattr(shares, "MAX_AMPLIFICATION_HERE", float("inf"))
+    monkeypatch.setattr(shares, "LEAST_SLICES", 2)
+    monkeypatch.setattr(shares, "BYTES_PER_SHARE", int(rng.choice([500, 1500])))
+    monkeypatch.setattr(shares, "ROWS_AT_ONCE", int(rng.choice([1, 7, 100])))
+    monkeypatch.setattr(held, "BLOCK_ROWS", int(rng.choice([1, 3, 20])))
+    return rng
+
+
+@for_a_law(LAID_OUT)
+@pytest.mark.parametrize("in_files", [True, False])
+def test_slices_of_time_and_threads_change_nothing(
+    case: Case, in_files: bool, sliced: np.random.Generator, tmp_path: Path
+) -> None:
+    for name, source in case.inputs.items():
+        if in_files:
+            write_files(source, tmp_path / name, sliced, by_key=False)
+    query = case.build(
+        {name: source.lake(tmp_path / name) if in_files else source.stream() for name, source in case.inputs.items()}
+    )
+    answers = [query.to_arrow(threads=threads) for threads in (1, int(sliced.integers(2, 6)))]
     case.check(answers[0])
     assert answers[0].combine_chunks().equals(answers[1].combine_chunks()) or _same_bits(*answers)
 
