@@ -165,13 +165,16 @@ def shares_in_process(root: Node, resources: Resources) -> Shares:
     if len(lakes) < len(read):
         return one_share(root)
     _check_room(lakes, resources)
-    rows = rows_per_turn(lakes.values(), resources)
-    in_slice = rows_per_turn(lakes.values(), resources, ROWS_AT_ONCE)
     count = -(-sum(lake.bytes for lake in lakes.values()) // BYTES_PER_SHARE)
     columns = common_key(root, lakes)
+    rows = rows_per_turn(lakes.values(), resources)
     by_key = shares_by_key(root, lakes, () if isinstance(columns, str) else columns, count, rows, scan_here)
     if len(by_key.shares) < min(count, KEYS_ENOUGH):
-        return slices_in_process(root, lakes, count, in_slice) or replace(by_key, rows=rows)
+        slices = slices_in_process(root, lakes, count, rows_per_turn(lakes.values(), resources, ROWS_AT_ONCE))
+        if slices is not None:
+            return slices
+        if all(s.data.held(s.layout.columns) is not None for s in read):
+            return one_share(root)
     return replace(by_key, rows=rows)
 
 
@@ -182,7 +185,7 @@ def slices_in_process(root: Node, lakes: dict[Source, SourcePieces], count: int,
     """
     reaches = reach_of_sources(root)
     known = all(lake.known.all() and not lake.nulls.any() for lake in lakes.values())
-    untold = any(s.layout.samples and s.layout.longest is None and s.data.held([]) is None for s in lakes)
+    untold = any(s.layout.samples and s.layout.longest is None and s.data.held(s.layout.columns) is None for s in lakes)
     early = any(n.without_flush() is not n for n in root.topological())
     if not known or untold or early or not all(r.bounded for r in reaches.values()):
         return None
