@@ -159,8 +159,9 @@ class Turns:
         self.pipeline.advance(marks)
         self._sweep()
         # A source without a promise is reported by `UnmarkedSources`.
-        slowest = {i: self.pipeline.slowest_mark(i, p.mark) for i, p in enumerate(marks)}
-        self._watch.see({i: MAX_TIME if self.feeds[i].tracker is None else mark for i, mark in slowest.items()})
+        seen = zip(self.feeds, marks, strict=True)
+        slowest = self.pipeline.slowest_mark
+        self._watch.see({f.number: MAX_TIME if f.tracker is None else slowest(f.number, p.mark) for f, p in seen})
 
     def _sweep(self) -> None:
         """Release unneeded keys. As this looks at every key, it waits for as many rows as the last sweep kept keys, or for some marks."""

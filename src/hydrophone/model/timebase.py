@@ -389,6 +389,8 @@ class Timebases:
             self.times(slot, stop)
             return
         ends = extremes(first)[0], extremes(stop)[1]
+        if -self._surely <= ends[0] and ends[1] <= self._surely:
+            return
         if any(_grid_instant(*self._rows(slot), k) in (MIN_TIME, MAX_TIME) for k in ends):
             raise time_out_of_range()
 
@@ -497,6 +499,12 @@ class Timebases:
     @functools.cached_property
     def _only(self) -> tuple[int, int, int]:
         return int(self.num[0]), int(self.den[0]), int(self.origin[0])
+
+    @functools.cached_property
+    def _surely(self) -> int:
+        """Indices of the only grid, of either sign, whose instants fit without a closer look."""
+        num, den, origin = self._only
+        return (MAX_TIME - abs(origin)) // (num // den + 1) - 1
 
     def _spread(self, slots: int) -> tuple[Ints, Ints, Ints]:
         rows = self.num, self.den, self.origin
