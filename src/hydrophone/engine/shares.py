@@ -138,6 +138,8 @@ KEYS_ENOUGH = 16
 """So many shares of whole keys keep the threads busy; with fewer, slices of time are better, if the reach allows them."""
 LEAST_SLICES = 3
 """Fewer slices are not worth the reach that they read twice."""
+MOST_SLICES = 512
+"""More keep no more threads busy, and planning takes time for each."""
 MAX_AMPLIFICATION_HERE = 1.15
 """How many times over slices may read the data: two threads gain nearly twice, and one should lose little."""
 _COPIES = 16
@@ -189,6 +191,7 @@ def slices_in_process(root: Node, lakes: dict[Source, SourcePieces], count: int,
     early = any(n.without_flush() is not n for n in root.topological())
     if not known or untold or early or not all(r.bounded for r in reaches.values()):
         return None
+    count = min(count, MOST_SLICES)
     while count >= LEAST_SLICES:
         found = shares_by_time(root, lakes, reaches, count, rows, scan_here)
         if found.amplification <= MAX_AMPLIFICATION_HERE:
