@@ -57,15 +57,18 @@ def test_pieces_and_threads_change_nothing(case: Case, by_key: bool, rng: np.ran
 
 
 @pytest.fixture
-def sliced(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> np.random.Generator:
-    """Slices of time, however short they are beside the reach around them."""
+def sliced(
+    request: pytest.FixtureRequest, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> np.random.Generator:
+    """Slices of time, however short they are beside the reach around them; other sizes for every case."""
+    rng = np.random.default_rng([int(rng.integers(1 << 20)), zlib.crc32(request.node.name.encode())])
     monkeypatch.setattr(shares, "MAX_AMPLIFICATION_HERE", float("inf"))
     monkeypatch.setattr(shares, "LEAST_SLICES", 2)
     monkeypatch.setattr(shares, "KEYS_ENOUGH", 1 << 20)
-    monkeypatch.setattr(shares, "MOST_SLICES", int(rng.choice([3, 9])))
+    monkeypatch.setattr(shares, "MOST_SLICES", int(rng.integers(2, 7)))
     monkeypatch.setattr(shares, "BYTES_PER_SHARE", 1)
-    monkeypatch.setattr(shares, "ROWS_AT_ONCE", int(rng.choice([1, 7, 100])))
-    monkeypatch.setattr(held, "BLOCK_ROWS", int(rng.choice([1, 3, 20])))
+    monkeypatch.setattr(shares, "ROWS_AT_ONCE", int(rng.choice([15, 60, 400])))
+    monkeypatch.setattr(held, "BLOCK_ROWS", int(rng.choice([3, 20])))
     return rng
 
 

@@ -111,15 +111,16 @@ class HeldSegments:
     @classmethod
     def of(cls, table: pa.Table, layout: Layout) -> HeldSegments | None:
         """None where segments have grids of their own, or are not as they should be, which reading them says."""
+        assert layout.samples is not None
         grid, chunks = layout.timebase, [c for c in table[layout.samples].chunks if len(c)]
         if grid is None or not chunks:
             return None
-        cuts = [_cuts(chunk) for chunk in chunks]
+        cuts = [found for chunk in chunks if (found := _cuts(chunk)) is not None]
         try:
             first, on_grid = grid.index_at(instants(table[layout.time], layout.time))
         except DataError:
             return None
-        if not on_grid.all() or any(c is None for c in cuts):
+        if not on_grid.all() or len(cuts) < len(chunks):
             return None
         lengths = np.concatenate([np.diff(c) for c in cuts])
         lasts = grid.instant(first + lengths) - grid.instant(first)
@@ -146,7 +147,7 @@ class HeldSegments:
         chosen = self.table.select([n for n in self.table.column_names if n not in (time, samples)]).take(rows)
         columns = {name: chosen[name] for name in chosen.column_names}
         columns[time] = self._stamps(first + a)
-        columns[samples or ""] = self._samples(rows, self.begin[rows] + a, self.begin[rows] + b)
+        columns[samples or time] = self._samples(rows, self.begin[rows] + a, self.begin[rows] + b)
         return pa.table([columns[n] for n in self.table.column_names], names=self.table.column_names)
 
     def _samples(self, rows: Ints, begin: Ints, end: Ints) -> pa.Array:
@@ -222,9 +223,10 @@ class HeldSegmentsScan(Scan):
 def _cuts(chunk: pa.Array) -> Ints | None:
     """Where the arrays of a chunk begin and end in its samples; None for forms of arrays that are not cut."""
     if pa.types.is_struct(chunk.type):
-        parts = [_cuts(chunk.field(n)) for n in range(chunk.type.num_fields)]
-        same = not chunk.null_count and all(p is not None and np.array_equal(p, parts[0]) for p in parts)
-        return parts[0] if same else None
+        first, *others = [_cuts(chunk.field(n)) for n in range(chunk.type.num_fields)]
+        if first is None or chunk.null_count:
+            return None
+        return first if all(o is not None and np.array_equal(o, first) for o in others) else None
     known = pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type)
     return chunk.offsets.to_numpy().astype(np.int64) if known and not chunk.null_count else None
 
