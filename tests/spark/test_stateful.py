@@ -32,8 +32,8 @@ from hydrophone.spark.exchange.shuffle import shard_labels
 from hydrophone.spark.exchange.table_bytes import table_from_bytes
 from hydrophone.spark.streaming import partial_aggregates
 from hydrophone.spark.streaming.chunks import SINK, Chunk, Kind, TaskProgress, key_columns, sort_by_content
-from hydrophone.spark.streaming.query import StreamPlan
 from hydrophone.spark.streaming.shard import Shard, ShardPlan, ShardTask, processor
+from hydrophone.spark.streaming.stage_plans import StreamPlan
 
 
 class Rehearsal:
