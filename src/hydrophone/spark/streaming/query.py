@@ -19,7 +19,7 @@ from hydrophone.plan.source import places_of, sources
 from hydrophone.spark.arrow_types import check_grid, end_of, local_path, spark_schema
 from hydrophone.spark.streaming.chunks import DDL
 from hydrophone.spark.streaming.claims import Claims, Lock
-from hydrophone.spark.streaming.manifest import validate_manifest
+from hydrophone.spark.streaming.manifest import described, plan_digest, validate_manifest
 from hydrophone.spark.streaming.outlets import is_remote, on_this_machine
 from hydrophone.spark.streaming.partial_aggregates import AnnouncedMarks
 from hydrophone.spark.streaming.refusals import check_source
@@ -60,7 +60,7 @@ def start(
 ) -> RunningQuery:
     """Start a query; `hydrophone.api.Query.start` has the documentation."""
     check_session(spark, "start")
-    _check_query(root, to, shape)
+    check_query(root, to, shape)
     pace = spark_trigger(trigger)
     if to.in_process and is_remote(spark):
         raise UnsupportedError(
@@ -73,7 +73,7 @@ def start(
     late_path = (late.path or f"{checkpoint}/late") if late.action is Action.SIDE else None
     _check_places(root, to, late, checkpoint)
     with Lock(on_this_machine(spark, checkpoint)) as lock:
-        note = validate_manifest(spark, checkpoint, query.stages, shards)
+        note = validate_manifest(spark, checkpoint, plan_digest(query.stages), described(query.stages), shards)
         plans = query.shards(note["shards"], late, shape)
         if late_path:
             _log.info("late rows go to %s", late_path)
@@ -102,7 +102,7 @@ def start(
                 source_chunks(spark, f, p, n, files_per_batch)
                 for n, (f, p) in enumerate(zip(feeds, packers, strict=True))
             ]
-            frames += [clock_chunks(spark, packer) for packer in packers if packer.policy.lull is not None]
+            frames += [clock_chunks(spark, packer.clock) for packer in packers if packer.policy.lull is not None]
             chunks = reduce(lambda a, b: a.union(b), frames)
             for plan in plans:
                 stage = processor(ShardTask(note["id"], plan, drafts))
@@ -138,7 +138,7 @@ def _check_places(root: Node, to: Sink, late: late.Late, checkpoint: str) -> Non
 # --- what cannot run -----------------------------------------------------------------------------------------------------
 
 
-def _check_query(root: Node, to: Sink, shape: emit.Shape) -> None:
+def check_query(root: Node, to: Sink, shape: emit.Shape) -> None:
     """Refuse what could never give an answer, and explain what may hold progress back."""
     for source in sources(root):
         check_source(source)

@@ -15,8 +15,9 @@ from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port, Source, sources
 from hydrophone.spark.exchange.shuffle import shard_labels
 from hydrophone.spark.streaming.chunks import ChunkPacker, Target
+from hydrophone.spark.streaming.intake import Inlet
 from hydrophone.spark.streaming.partial_aggregates import PartialAggregates, partial_aggregates_of
-from hydrophone.spark.streaming.shard import Inlet, ShardPlan
+from hydrophone.spark.streaming.shard import ShardPlan
 
 
 @dataclass(frozen=True)
