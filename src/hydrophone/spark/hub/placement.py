@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,7 +15,6 @@ from hydrophone.model.time import MIN_TIME
 from hydrophone.plan.data import Data
 from hydrophone.plan.node import Node, rebuild
 from hydrophone.plan.source import Port, Source, ports, sources
-from hydrophone.spark.streaming.stage_plans import rebase
 
 
 @dataclass(frozen=True)
@@ -104,18 +103,28 @@ class Step:
         root = self._over(numbers)
         if not self.exits:
             return [(root, None)]
-        return [(rebase(by, root), (gate.level, numbers[gate.address])) for by, gate in self.exits]
+        return [(with_port(by, lambda _: root), (gate.level, numbers[gate.address])) for by, gate in self.exits]
 
     def _over(self, numbers: Mapping[str, int]) -> Node:
-
-        def numbered(old: Node, new: Node) -> Node:
-            if not isinstance(old, Port):
-                return new
-            gate, above = self.gates[old.number]
+        def numbered(place: Port) -> Node:
+            gate, above = self.gates[place.number]
             port = replace(gate.port, number=numbers[gate.address])
-            return port if above is None else rebase(above, port)
+            return port if above is None else with_port(above, lambda _: port)
 
-        return rebuild(self.root, numbered)
+        return with_port(self.root, numbered)
+
+
+def with_port(root: Node, change: Callable[[Port], Node]) -> Node:
+    """A plan over other ports. A port with another number is no other port to `Node.with_inputs`, and it is here."""
+    done: dict[Node, Node] = {}
+    for node in root.topological():
+        inputs = tuple(done[i] for i in node.inputs)
+        if isinstance(node, Port):
+            done[node] = change(node)
+        else:
+            same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+            done[node] = node if same else replace(node, inputs=inputs)
+    return done[root]
 
 
 @dataclass(frozen=True)
