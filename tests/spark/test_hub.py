@@ -115,6 +115,6 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     assert counts.interval[1] is not None
     in_interval(made["counts"], result(tmp_path / "counts"), [counts.interval], counts.interval[1], 1)
     in_interval(made["total"], result(tmp_path / "total"), [total.interval], total.mark, 0)
-    start, end = windows.interval
+    start, _ = windows.interval
     assert start is not None and windows.rows == len(memory.to_arrow())
     assert sum(p["late"].get(0, 0) for p in hub.progress) == 0

@@ -198,7 +198,7 @@ class Hub:
                 "subscribe: the hub has stopped", hint="hp.Hub.resume(spark, checkpoint) goes on with it"
             )
         node, form = query.node, emit.check_shape(query.node.type, shape)
-        begin: str | int = str(start) if start in (*STARTS, "history") else instant(start)  # type: ignore[arg-type]
+        begin: str | int = str(start) if start in (*STARTS, "history") else instant(start)
         if begin == "history":
             raise UnsupportedError(
                 "subscribe: a hub keeps no rows that have come",

@@ -183,6 +183,8 @@ def _unsubscribe(folder: HubFolder, pin: Pin, said: Mapping[str, Any], admit: ob
         end = min(query.end, max(query.start, query.mark))
         rest = tuple(q for q in pin.queries if q.number != query.number)
         return replace(pin, queries=rest, ended=(*pin.ended, _ended(replace(query, end=end), "done")))
+    if query.end < MAX_TIME:
+        return pin  # results after that end have been left out already
     if said["at"] is not None and said["at"] < query.frontier:
         raise ParameterError(
             f"unsubscribe: results up to {format_instant(query.frontier)} have been made, and at is {format_instant(said['at'])}",

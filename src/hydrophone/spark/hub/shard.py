@@ -154,11 +154,11 @@ class HubShard:
         seen: dict[str, int] = {}
         told: dict[str, dict[str, int]] = {}
         queries = {q.number: q for q in pin.queries}
+        numbers: dict[Node, int] = {port: n for n, port in enumerate(self.ports)}
         for root in self.pipeline.roots:
             batches = self.pipeline.drain(root)
-            if root in self.ports:
-                number = self.ports.index(root)
-                seen[str(number)] = max(map(latest_end, batches), default=MIN_TIME)
+            if root in numbers:
+                seen[str(numbers[root])] = max(map(latest_end, batches), default=MIN_TIME)
             work = self.work.get(root)
             if work is None or root in self.pipeline.failed:
                 continue

@@ -20,7 +20,7 @@ from hydrophone.spark.hub.pins import KEPT_PINS, Pin, PinnedQuery
 from hydrophone.spark.hub.shard import described
 from hydrophone.spark.streaming.chunks import Kind
 from hydrophone.spark.streaming.claims import Claims
-from hydrophone.spark.streaming.sinks import Drafts, lowest_source_marks, sum_by_source
+from hydrophone.spark.streaming.sinks import Drafts, Metrics, lowest_source_marks, sum_by_source
 from hydrophone.spark.streaming.source_log import SourceLog
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class HubWriter:
         Claims(self.folder.home, query.token, (outlet,), "hub").check(spark)
         Drafts.at([outlet], self.folder.id).commit(outlet, batch, _names(given, outlet.kind, outlet.port))
 
-    def _write_late(self, batch: int, given: Sequence[Row], metrics: Iterable[Mapping[str, Any]]) -> None:
+    def _write_late(self, batch: int, given: Sequence[Row], metrics: Iterable[Metrics]) -> None:
         outlets = self.folder.late_outlets
         drafts = Drafts.at(outlets, self.folder.id)
         for outlet in outlets:
@@ -118,7 +118,7 @@ class HubWriter:
         self,
         spark: SparkSession,
         pin: Pin,
-        metrics: Sequence[Mapping[str, Any]],
+        metrics: Sequence[Metrics],
         failed: Mapping[int, Mapping[str, Any]],
     ) -> Pin:
         for query in pin.queries:
