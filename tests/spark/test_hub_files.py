@@ -13,6 +13,7 @@ from tests.spark.hub_rehearsal import HubRehearsal
 
 import hydrophone as hp
 from hydrophone.spark.hub import registry
+from hydrophone.spark.hub.folders import explained
 from hydrophone.spark.hub.pins import Pin, Pins
 from hydrophone.spark.hub.registry import Registry
 from hydrophone.spark.hub.requests import Requests
@@ -225,3 +226,16 @@ def test_a_query_that_fails_is_dropped_and_the_others_go_on(tmp_path: Path) -> N
     assert failed["state"] == "failed" and "broken by the user" in failed["error"]["message"]
     hub.run({0: table(*range(20, 40))})
     assert sum(len(t) for t in hub.results[2]) == 8 and not hub.results[1]
+
+
+def test_what_runs_can_be_read(tmp_path: Path) -> None:
+    hub = HubRehearsal(tmp_path, [READINGS])
+    smooth = READINGS.signal("v").sample(1).fir([0.5, 0.5])
+    hub.subscribe(smooth, "smooth")
+    hub.subscribe(smooth.events("level").key_by().tumble(20).agg(n=hp.count()), "counts")
+    hub.run({})
+    text = explained(hub.folder, hub.pin)
+    assert (
+        text.count("fir(") == 1 and "; gives smooth" in text and "; gives stage 1" in text and "; gives counts" in text
+    )
+    assert text.startswith("stage 0:") and "\nstage 1:\n" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 from hydrophone.api.query import Query, check_late, check_query
 from hydrophone.arguments import public
 from hydrophone.connect import write
-from hydrophone.connect.output_conflicts import check_output_apart, check_outputs_separate
 from hydrophone.engine import emit, late
-from hydrophone.errors import ParameterError, PlanError, UnsupportedError, path_text
+from hydrophone.errors import ParameterError, PlanError, path_text
 from hydrophone.model.time import Instant, instant
-from hydrophone.plan.source import Source, places_of
+from hydrophone.plan.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from hydrophone.spark.hub.stream import HubSettings
     from hydrophone.spark.hub.subscription import HubQuery
     from hydrophone.spark.streaming.running import RunningQuery
-
-STARTS = ("settled", "fresh")
 
 
 class Hub:
@@ -185,52 +181,22 @@ class Hub:
             An instant: from then on, which must not be before the instant of "settled".
         shape : "rows" or "segments"
         """
-        from hydrophone.spark.hub import changes, folders, pins, placement, stream, subscription, writer
-        from hydrophone.spark.streaming.query import check_query as check_result
-        from hydrophone.spark.streaming.settings import absolute_path
+        from hydrophone.spark.hub import joining
+        from hydrophone.spark.hub.subscription import HubQuery
 
         check_query(query, "subscribe")
         write.check(to, "subscribe")
-        if not name.strip():
-            raise ParameterError("subscribe: name must be a text that says something")
         if not self.active:
             raise ParameterError(
                 "subscribe: the hub has stopped", hint="hp.Hub.resume(spark, checkpoint) goes on with it"
             )
-        node, form = query.node, emit.check_shape(query.node.type, shape)
-        begin: str | int = str(start) if start in (*STARTS, "history") else instant(start)
-        if begin == "history":
-            raise UnsupportedError(
-                "subscribe: a hub keeps no rows that have come",
-                hint='start="settled"; or run the query alone over all rows: query.start(spark, to=..., checkpoint=...)',
-            )
-        stream.check_sink(to)
-        to = to if to.folder is None else to.moved(absolute_path(to.folder))
-        self._check_places(query, to)
-        check_result(node, to, form)
-        placement.place(node, self._folder.sources, self._folder.levels)
-        pin = self._folder.pins.latest()
-        if self._used(name):
-            raise changes.name_used(name)
-        if pin is not None:
-            changes.begin(self._folder, pin.seen, node, begin)
-        plan = folders.HubPlan(placement.without_data(node), None if to.in_process else to, form)
-        token, stored = uuid.uuid4().hex, self._folder.registry.put(plan)
-        writer.claim(self._folder, self._spark, pins.PinnedQuery(0, name, token, stored, 0, 0))
+        form = emit.check_shape(query.node.type, shape)
+        begin = str(start) if start in joining.STARTS else instant(start)
+        wanted = joining.Wanted(query.node, to, name, begin, form)
+        token, request = joining.ask(self._folder, self._settings.sources, wanted, self._spark)
         if to.in_process:
             self._memory[token] = to
-        request = self._folder.requests.add("subscribe", name=name, plan=stored, token=token, start=begin)
-        return subscription.HubQuery(self, self._folder, name, token, request)
-
-    def _used(self, name: str) -> bool:
-        return any(q.name == name and not q.done for q in self._every())
-
-    def _check_places(self, query: Query, to: write.Sink) -> None:
-        if to.folder is not None:
-            check_output_apart(places_of(query.node), to.folder, what="subscribe: sink", watched=True)
-            for source in self._settings.sources:
-                check_output_apart(places_of(source), to.folder, what="subscribe: sink", watched=True)
-            check_outputs_separate({"checkpoint": self._folder.home, "sink": to.folder}, what="subscribe")
+        return HubQuery(self, self._folder, name, token, request)
 
     @public
     def unsubscribe(self, name: str, *, at: Instant | None = None, now: bool = False) -> None:
@@ -248,22 +214,17 @@ class Hub:
     @public
     def queries(self) -> dict[str, HubQuery]:
         """The queries by name: those that run or wait, and those that have ended lately."""
-        return {q.name: q for q in self._every()}
+        from hydrophone.spark.hub.subscription import known_queries
 
-    def _every(self) -> list[HubQuery]:
-        from hydrophone.spark.hub.subscription import HubQuery
+        return {q.name: q for q in known_queries(self, self._folder)}
+
+    @public
+    def explain(self) -> str:
+        """What the next micro-batch runs in every stage, as text: what queries share is written once."""
+        from hydrophone.spark.hub.folders import explained
 
         pin = self._folder.pins.latest()
-        known = (
-            ()
-            if pin is None
-            else (*((q["name"], q["token"]) for q in pin.ended), *((q.name, q.token) for q in pin.queries))
-        )
-        found = [HubQuery(self, self._folder, name, token) for name, token in known]
-        for number, request in self._folder.requests.after(-1 if pin is None else pin.request):
-            if isinstance(request, dict) and request["ask"] == "subscribe":
-                found.append(HubQuery(self, self._folder, request["name"], request["token"], number))
-        return found
+        return "no query runs" if pin is None else explained(self._folder, pin)
 
 
 def _sources(queries: Sequence[Query]) -> tuple[Source, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pyarrow as pa
 
+from hydrophone.compiler.explain import tree
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import emit
 from hydrophone.engine.late import Action, Late
@@ -15,7 +16,7 @@ from hydrophone.errors import DataError
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import Source
 from hydrophone.spark.arrow_types import end_of, spark_arrow_schema
-from hydrophone.spark.hub.pins import PinnedQuery, Pins
+from hydrophone.spark.hub.pins import Pin, PinnedQuery, Pins
 from hydrophone.spark.hub.placement import Placement, place
 from hydrophone.spark.hub.registry import Registry
 from hydrophone.spark.hub.requests import Requests
@@ -23,7 +24,7 @@ from hydrophone.spark.streaming.outlets import Outlet
 from hydrophone.spark.streaming.sinks import late_outlets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HubPlan:
     """A query in the registry.
 
@@ -123,3 +124,24 @@ class HubFolder:
 @lru_cache(maxsize=512)
 def _placed(plan: HubPlan, sources: tuple[Source, ...], levels: int, since: tuple[tuple[str, int], ...]) -> Placement:
     return place(plan.root, sources, levels, {int(n): at for n, at in since})
+
+
+def _said(said: dict[Node, str], node: Node) -> str:
+    return said.get(node, "")
+
+
+def explained(folder: HubFolder, pin: Pin) -> str:
+    """What runs in every stage, as text; what queries share is written once."""
+    lines = []
+    for level in range(folder.levels):
+        names: dict[Node, list[str]] = {}
+        for query in pin.queries:
+            for step in folder.placed(query).steps:
+                if step.level == level:
+                    for root, exit_at in step.roots(pin.ports):
+                        names.setdefault(root, []).append(query.name if exit_at is None else f"stage {exit_at[0]}")
+        if names:
+            lines.append(f"stage {level}:")
+            said = {root: f"; gives {', '.join(dict.fromkeys(found))}" for root, found in names.items()}
+            lines += [f"  {line}" for line in tree(list(names), partial(_said, said))]
+    return "\n".join(lines) or "no query runs"

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -24,6 +25,7 @@ from hydrophone.spark.exchange.table_bytes import table_to_bytes
 from hydrophone.spark.hub.folders import HubFolder
 from hydrophone.spark.hub.pins import Pin
 from hydrophone.spark.streaming.chunks import SINK, Chunk, Kind, chunk_tables
+from hydrophone.spark.streaming.claims import CLAIM, Claims
 from hydrophone.spark.streaming.intake import Inlet, Intake, ShardInput
 from hydrophone.spark.streaming.shard import late_chunks, others, stage_chunks, to_frame
 from hydrophone.spark.streaming.shard_state import ShardState
@@ -296,10 +298,15 @@ class HubTask:
             by_query.setdefault(chunk.port, []).append(chunk)
         queries = {q.number: q for q in pin.queries}
         for number, theirs in by_query.items():
+            query = queries[number]
             try:
-                outlet = self.folder.plan(queries[number].plan).outlet(queries[number])
-                passed += theirs if outlet is None else Drafts.at([outlet], self.folder.id).write(theirs)
+                outlet = self.folder.plan(query.plan).outlet(query)
+                if outlet is not None:
+                    if not Path(outlet.sink.folder or "", CLAIM).exists():
+                        raise Claims(self.folder.home, query.token, (outlet,), "hub").gone(outlet)
+                    theirs = Drafts.at([outlet], self.folder.id).write(theirs)
+                passed += theirs
             except Exception as error:
                 said = json.dumps(described(error)).encode()
-                passed.append(Chunk(theirs[0].label, SINK, number, Kind.ERROR, "", 0, said))
+                passed.append(Chunk(by_query[number][0].label, SINK, number, Kind.ERROR, "", 0, said))
         return passed

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.connect.sink import Sink
@@ -29,7 +29,7 @@ from hydrophone.spark.hub.shard import HubTask
 from hydrophone.spark.hub.writer import HubWriter, admit
 from hydrophone.spark.streaming.chunks import DDL
 from hydrophone.spark.streaming.claims import Claims, Lock
-from hydrophone.spark.streaming.manifest import source_lines, validate_manifest
+from hydrophone.spark.streaming.manifest import parse_manifest, source_lines, validate_manifest
 from hydrophone.spark.streaming.outlets import on_this_machine
 from hydrophone.spark.streaming.refusals import check_source
 from hydrophone.spark.streaming.running import RunningQuery, start_errors
@@ -83,16 +83,6 @@ def with_absolute_paths(settings: HubSettings) -> HubSettings:
     return settings if path is None else replace(settings, late=replace(settings.late, path=absolute_path(path)))
 
 
-def check_sink(to: Sink) -> None:
-    """Refuse a sink that a hub cannot write to."""
-    if not to.in_process and not (to.by_tasks and to.folder is not None and ":" not in to.folder):
-        raise UnsupportedError(
-            f"subscribe: the tasks of a hub cannot write to {to.place} ({type(to).__name__})",
-            hint='write files into a folder of this machine: to=hp.write.parquet("out/"); '
-            "or run the query alone: query.start(spark, to=..., checkpoint=...)",
-        )
-
-
 def check_settings(settings: HubSettings, home: str) -> None:
     """Refuse what could never run."""
     if settings.stages < 1:
@@ -116,15 +106,7 @@ def open_folder(spark: SparkSession, settings: HubSettings, home: str) -> HubFol
     identity = hashlib.sha256("\n".join(["hub", *lines]).encode()).hexdigest()[:16]
     Path(home).mkdir(parents=True, exist_ok=True)
     note = validate_manifest(spark, home, identity, lines, settings.shards)
-    folder = HubFolder(
-        home,
-        note["id"],
-        tuple(without_data(source) for source in settings.sources),  # type: ignore[misc]
-        settings.stages,
-        note["shards"],
-        tuple(source.data.folder is not None for source in settings.sources),
-        settings.late,
-    )
+    folder = _folder(settings, home, note)
     folder.registry.prepare()
     folder.requests.folder.mkdir(exist_ok=True)
     if not folder.definition_file.exists():
@@ -149,6 +131,26 @@ def known_settings(home: str) -> HubSettings:
             f"Hub.resume: {path} names no hub", hint="make it with its sources: hp.Hub(spark, ..., checkpoint=...)"
         )
     return found
+
+
+def open_client(home: str) -> tuple[HubFolder, HubSettings]:
+    """The folder of a hub that another process runs, to ask something of it."""
+    settings = known_settings(home)
+    path = Path(home) / "hydrophone.json"
+    note = parse_manifest(str(path), path.read_text() if path.exists() else "")
+    return _folder(settings, home, note), settings
+
+
+def _folder(settings: HubSettings, home: str, note: dict[str, Any]) -> HubFolder:
+    return HubFolder(
+        home,
+        note["id"],
+        tuple(without_data(source) for source in settings.sources),  # type: ignore[misc]
+        settings.stages,
+        note["shards"],
+        tuple(source.data.folder is not None for source in settings.sources),
+        settings.late,
+    )
 
 
 def start_hub(

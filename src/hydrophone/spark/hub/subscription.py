@@ -144,3 +144,16 @@ def raised(said: dict[str, Any]) -> HydrophoneError:
     if isinstance(kind, type) and issubclass(kind, HydrophoneError):
         return kind(said["message"], hint=said["hint"], where=said["where"])
     return DataError(f"{said['type']}: {said['message']}")
+
+
+def known_queries(hub: Running, folder: HubFolder) -> list[HubQuery]:
+    """The queries that have ended lately, those that run, and those that wait."""
+    pin = folder.pins.latest()
+    found = []
+    if pin is not None:
+        found += [HubQuery(hub, folder, q["name"], q["token"]) for q in pin.ended]
+        found += [HubQuery(hub, folder, q.name, q.token) for q in pin.queries]
+    for number, request in folder.requests.after(-1 if pin is None else pin.request):
+        if isinstance(request, dict) and request["ask"] == "subscribe":
+            found.append(HubQuery(hub, folder, request["name"], request["token"], number))
+    return found

@@ -141,8 +141,9 @@ class HubWriter:
         pins = self.folder.pins
         if following.batch % KEPT_PINS == 0:
             pins.prune(following.batch - KEPT_PINS)
-            self.folder.requests.prune(following.request)
-            named = {q.plan for n in pins.numbers() for q in pins.read(n).queries}
+            kept = [pins.read(number) for number in pins.numbers()]
+            self.folder.requests.prune(kept[0].request)  # Spark has read these long ago
+            named = {query.plan for pin in kept for query in pin.queries}
             self.folder.registry.forget(named | {self.folder.definition() or ""})
 
 

@@ -169,7 +169,7 @@ class Claims:
             if folder is not None:
                 claims._claim(spark, outlet, folder, known)
             elif known and not outlet.sink.exists(spark):
-                raise claims._gone(outlet)
+                raise claims.gone(outlet)
             if not known:
                 write_text(spark, claims._note(outlet), outlet.path)
         return claims
@@ -180,13 +180,13 @@ class Claims:
             folder = outlet.sink.folder
             here = None if folder is None else on_this_machine(spark, f"{folder}/{CLAIM}")
             if here is not None and not here.exists():
-                raise self._gone(outlet)
+                raise self.gone(outlet)
 
     def _claim(self, spark: SparkSession, outlet: Outlet, folder: str, known: bool) -> None:
         path = f"{folder}/{CLAIM}"
         found = read_text(spark, path)
         if found is None and known:
-            raise self._gone(outlet)
+            raise self.gone(outlet)
         here = on_this_machine(spark, path)
         if found is None and here is not None:
             _check_folder(here.parent, outlet)
@@ -198,7 +198,8 @@ class Claims:
                 f"a folder whose query is no longer wanted is free when {path} and its results are removed",
             )
 
-    def _gone(self, outlet: Outlet) -> DataError:
+    def gone(self, outlet: Outlet) -> DataError:
+        """The error of results that were written and are not there any more."""
         folder, rows = outlet.sink.folder, "results" if outlet.source is None else "late rows"
         again = "" if folder is None else f"; to go on without them: echo {self.query} > {folder}/{CLAIM}"
         return DataError(
