@@ -142,7 +142,16 @@ def in_stages(case: Case) -> bool:
     return len(stages(case.plan, Host.HUB)) > 1
 
 
-NOW = [c for n, c in enumerate(ALL_CASES) if n % 50 == 3 or (in_stages(c) and n % 4 == 0)]
+FEW = (
+    "rolling-mean",
+    "resample-bridged",
+    "asof-join-ties",
+    "join-on-crossed",
+    "combine-samples",
+    "point-at-end",
+    "sos-steady-vectors",
+)
+NOW = [c for n, c in enumerate(ALL_CASES) if c.name in FEW or (in_stages(c) and n % 12 == 0)]
 """The law itself is that of the graph, where all cases show it; here it is about routes, stages and the state of shards."""
 
 
@@ -150,7 +159,7 @@ NOW = [c for n, c in enumerate(ALL_CASES) if n % 50 == 3 or (in_stages(c) and n 
     "case", [pytest.param(c, id=c.name, marks=() if c in NOW else pytest.mark.soak) for c in ALL_CASES]
 )
 def test_a_query_gives_the_answer_of_its_interval(case: Case, tmp_path: Path) -> None:
-    for seed in (7, 8):
+    for seed in (7,) if case in NOW else range(8, 12):
         world(case, seed, tmp_path / str(seed)).check()
 
 
@@ -165,4 +174,4 @@ def test_the_law_fails_without_the_reach(tmp_path: Path, monkeypatch: pytest.Mon
         except AssertionError:
             return False
 
-    assert not all(holds(seed) for seed in range(20)), "a wrong start is not noticed"
+    assert not all(holds(seed) for seed in range(10)), "a wrong start is not noticed"
