@@ -15,6 +15,7 @@ from hydrophone.connect import write
 from hydrophone.connect.live import Source
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import late
+from hydrophone.engine.schedulers import DepthFirst, Fifo, GraphThread, Hybrid, OperatorThreads, RunToCompletion
 from hydrophone.errors import (
     DataError,
     HydrophoneError,
@@ -49,15 +50,21 @@ from hydrophone.version import __version__ as __version__
 
 __all__ = [
     "DataError",
+    "DepthFirst",
     "DigitalFilter",
     "Events",
+    "Fifo",
     "Graph",
+    "GraphThread",
     "Hub",
+    "Hybrid",
     "HydrophoneError",
     "LateEventError",
+    "OperatorThreads",
     "ParameterError",
     "PlanError",
     "Progress",
+    "RunToCompletion",
     "Segments",
     "SigSeg",
     "Signal",
