@@ -13,6 +13,7 @@ from tests.cases.table import assert_same, rows
 from tests.spark.test_streaming import arrive, result
 
 import hydrophone as hp
+from hydrophone.cli.commands import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +130,7 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
         "gone": "failed",
     }
     patient.hub.unsubscribe("counts")
+    patient.take()  # so that the interval ends before the rows that come now
     arrive(folder, [readings(4)], first=4)
     patient.take()
     patient.hub.stop()
@@ -142,3 +144,76 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     in_interval(made["total"], result(tmp_path / "total"), [total.interval], total.mark, 0)
     start, _ = windows.interval
     assert start is not None and windows.rows == len(memory.to_arrow())
+
+
+QUERIES = """
+import hydrophone as hp
+
+readings = hp.read.parquet("{folder}", key="k", time="t", progress=hp.delayed(100))
+loud = readings.where(hp.col("v") > 0.5)
+double = readings.select(v=hp.col("v") * 2)
+others = hp.read.parquet("{folder}", key="k", time="t", progress=hp.delayed(1), name="others")
+"""
+
+
+def test_the_shell_asks_through_files(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, home, file = tmp_path / "in", tmp_path / "hub", tmp_path / "pipeline.py"
+    arrive(folder, [readings(0)])
+    file.write_text(QUERIES.format(folder=folder))
+    source = hp.read.parquet(str(folder), key="k", time="t", progress=hp.delayed(100))
+    hub = hp.Hub(spark, source, checkpoint=home, running=False, shards=1)
+
+    def shell(*words: str) -> tuple[int, str]:
+        code = main(["hub", words[0], str(home), *words[1:]])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    def subscribe(query: str, name: str) -> tuple[int, str]:
+        return shell("subscribe", f"{file}:{query}", "--name", name, "--to", str(tmp_path / name), "--wait", "0")
+
+    assert subscribe("loud", "loud") == (0, "loud: waiting\n")
+    assert hub.query("loud").state == "waiting"
+    code, said = subscribe("double", "loud")
+    assert code == 1 and "a query named 'loud' runs in this hub already" in said
+    code, said = subscribe("others", "others")
+    assert code == 1 and "the hub has no source others" in said
+    code, said = shell("list")
+    assert code == 0 and "loud" in said and "waiting" in said
+    assert shell("unsubscribe", "loud", "--now")[0] == 0
+    code, said = shell("unsubscribe", "nobody")
+    assert code == 1 and "no query 'nobody'" in said
+    assert shell("stop")[0] == 0
+    asked = [said["ask"] for _, said in hub._folder.requests.after(-1) if isinstance(said, dict)]
+    assert asked == ["subscribe", "unsubscribe", "stop"]
+    with pytest.raises(hp.ParameterError, match="another stream runs with the checkpoint"):
+        hp.Hub(spark, source, checkpoint=home, running=False)
+    hub.stop()
+    with pytest.raises(hp.StateVersionError, match="was made by another query"):
+        hp.Hub(spark, source, checkpoint=home, stages=1, running=False)
+
+
+def test_what_cannot_be_a_hub_or_join_one(spark: SparkSession, tmp_path: Path) -> None:
+    arrive(tmp_path / "in", [readings(0)])
+    source = hp.read.parquet(str(tmp_path / "in"), key="k", time="t", progress=hp.delayed(100))
+    made = {"checkpoint": tmp_path / "hub", "running": False}
+    with pytest.raises(hp.PlanError, match="where is a query, and a hub is made over sources"):
+        hp.Hub(spark, source.where(hp.col("v") > 0), **made)
+    with pytest.raises(hp.ParameterError, match="is given twice"):
+        hp.Hub(spark, source, source, **made)
+    with pytest.raises(hp.ParameterError, match="stages must be at least 1"):
+        hp.Hub(spark, source, stages=0, **made)
+    with pytest.raises(hp.PlanError, match="promises no progress"):
+        hp.Hub(spark, hp.read.parquet(str(tmp_path / "in"), key="k", time="t"), **made)
+    with pytest.raises(hp.ParameterError, match="a hub needs a source"):
+        hp.Hub(spark, **made)
+    with pytest.raises(hp.ParameterError, match="it holds no hub"):
+        hp.Hub.resume(spark, tmp_path / "nothing")
+    hub = hp.Hub(spark, source, **made)
+    with pytest.raises(hp.UnsupportedError, match="the tasks of a hub cannot write"):
+        hub.subscribe(source, to=hp.write.csv(str(tmp_path / "out")), name="a")
+    with pytest.raises(hp.ParameterError, match="overlap"):
+        hub.subscribe(source, to=hp.write.parquet(str(tmp_path / "hub" / "out")), name="a")
+    with pytest.raises(hp.UnsupportedError, match="keeps no rows"):
+        hub.subscribe(source, to=hp.write.memory(), name="a", start="history")
+    assert hub.queries() == {} and hub.explain() == "no query runs"
+    hub.stop()
