@@ -22,6 +22,7 @@ BENCHES = {
     "latency": "latency:cases",
     "cold_start": "cold_start:cases",
     "vibration": "vibration:cases",
+    "applications": "applications:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",
     "trill_q3": "trill:q3",
