@@ -183,7 +183,7 @@ def test_the_shell_asks_through_files(spark: SparkSession, tmp_path: Path, capsy
     assert code == 0 and "loud" in said and "waiting" in said
     assert shell("unsubscribe", "loud", "--now")[0] == 0
     code, said = shell("unsubscribe", "nobody")
-    assert code == 1 and "no query 'nobody'" in said
+    assert code == 2 and "no query 'nobody'" in said
     assert shell("stop")[0] == 0
     asked = [said["ask"] for _, said in hub._folder.requests.after(-1) if isinstance(said, dict)]
     assert asked == ["subscribe", "unsubscribe", "stop"]
