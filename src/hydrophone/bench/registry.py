@@ -43,9 +43,18 @@ BENCHES = {
     "trill_costs": "trill_more:costs",
     "trill_batches": "trill_more:batches",
     "trill_threads": "trill_more:threads",
+    "passchain": "engine_chain:passchain",
+    "enginebench": "engine_chain:enginebench",
+    "schedulers": "offered_load:cases",
+    "pipes_decouple": "pipes:decouple",
+    "pipes_di": "pipes:di",
+    "pipes_memory": "pipes:memory",
+    "pipes_hmts": "pipes:hmts",
     "rolling": "overlap:rolling",
     "sliding_dft": "overlap:sliding_dft",
+    "sharing": "sharing:cases",
     "ring": "ring:cases",
+    "shedding": "shedding:cases",
 }
 """By name the module and the function that makes the cases."""
 

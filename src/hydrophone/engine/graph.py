@@ -18,11 +18,14 @@ from hydrophone.engine.late import Late
 from hydrophone.engine.meter import Meter, measure
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.placement import Placement
+from hydrophone.engine.query_shedding import QueryShedding
 from hydrophone.engine.readers import Ended
 from hydrophone.engine.schedulers import DEPTH_FIRST, Scheduler
+from hydrophone.engine.shedding import Shed
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
-from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
+from hydrophone.engine.subscription import Receiver, Subscription, gated_by, last_owner
+from hydrophone.engine.turn_tables import TurnTables
 from hydrophone.engine.turns import Feed, Turns, latest_end
 from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, first_waiting_operator
 from hydrophone.errors import ParameterError, PlanError
@@ -50,12 +53,19 @@ class RunningGraph:
     dispatcher : what runs the regions of the pipeline
     placement : where buffers stand that the user or measurements ask for
     subscriptions : those that are not done
+    shedding : what is left out of sources and queries
     meters : what every station takes, gives and costs
     warm : roots that run on without a subscription
     resting : whether sinks are called and no operator works: queries may come
     """
 
-    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT, scheduler: Scheduler = DEPTH_FIRST) -> None:
+    def __init__(
+        self,
+        late: Late,
+        unmarked: int | None = UNMARKED_LIMIT,
+        scheduler: Scheduler = DEPTH_FIRST,
+        shed: Shed | None = None,
+    ) -> None:
         self.turns = Turns(Pipeline((), isolated=True), late, unmarked)
         self.dispatcher = Dispatcher(self.pipeline, scheduler, self._deliver_roots)
         self.turns.work = self.dispatcher.work
@@ -72,6 +82,8 @@ class RunningGraph:
         self.meters: dict[Node, Meter] = {}
         self.resting = False
         self._histories = 0
+        self._shed = shed
+        self.shedding = QueryShedding(self)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -92,7 +104,7 @@ class RunningGraph:
         known = self.known(source)
         if known is not None:
             return known
-        feed = self.turns.follow(source)
+        feed = self.turns.follow(source, self._shed)
         self._feeds[source.port(0)] = feed
         self._cuts.append(MarkCuts(source))
         self._run(self._roots())
@@ -115,12 +127,19 @@ class RunningGraph:
     # --- subscriptions --------------------------------------------------------------------------------------------------
 
     def subscribe(
-        self, root: Node, sink: Receiver, start: Start = "settled", warm: bool = False, shape: emit.Shape = "rows"
+        self,
+        root: Node,
+        sink: Receiver,
+        start: Start = "settled",
+        warm: bool = False,
+        shape: emit.Shape = "rows",
+        tolerance: float = 1.0,
     ) -> Subscription:
         """Begin a subscription, between two turns."""
         feeds = [self.feed(source) for source in sources(root)]
         lowered, begin = self._begin(root, start)
         new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
+        new.tolerance = tolerance
         self._run([*self._roots(), lowered])
         self.subscriptions.append(new)
         self._group()
@@ -246,7 +265,8 @@ class RunningGraph:
                 self._complete.add(node)
         endless = [n for n in nodes if n in self._complete and n.inputs and unbounded(n)]
         wanted = dict.fromkeys([*roots, *endless])
-        new = [r for r in wanted if r not in pipeline.roots]
+        known = set(pipeline.roots)
+        new = [r for r in wanted if r not in known]
         if new:
             pipeline.add(new)
             for node, station in pipeline.stations.items():
@@ -266,6 +286,7 @@ class RunningGraph:
     def push(self, feed: Feed, table: pa.Table) -> None:
         """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
         feed.pushed = True
+        self.shedding.begin_turn([feed])
         for piece in self._cuts[feed.number].split(table):
             self._take(feed, piece)
             self.turn()
@@ -276,6 +297,8 @@ class RunningGraph:
 
     def take(self, taken: Iterable[tuple[Feed, pa.Table | Ended]]) -> None:
         """Take what sources gave, in one turn. An error of a source fails the subscriptions that read it."""
+        taken = list(taken)
+        self.shedding.begin_turn(dict.fromkeys(feed for feed, _ in taken))
         for feed, found in taken:
             try:
                 if isinstance(found, Ended):
@@ -291,6 +314,11 @@ class RunningGraph:
             except Exception as error:
                 self._fail(feed, error)
         self.turn()
+
+    def lacks(self, nodes: Iterable[Node]) -> None:
+        """These operators are not given all rows any more: they cannot serve who needs all since the beginning."""
+        self._complete -= set(nodes)
+        self._made = {node: end for node, end in self._made.items() if node in self._complete}
 
     def _fail(self, feed: Feed, error: Exception) -> None:
         """A source failed: so do all that read it, and it is not read any more."""
@@ -373,9 +401,10 @@ class RunningGraph:
         for root, batches in found.items():
             if batches and root in self._made:
                 self._made[root] = max(self._made[root], *(latest_end(b) for b in batches))
+        tables = TurnTables()
         if not self.changes.inside:  # a region in its thread
             for root, batches in found.items():
-                self._deliver(root, batches, self._readers.get(root, ()))
+                self._deliver(root, batches, self._readers.get(root, ()), tables)
             over = any(s.done or s.over for root in found for s in self._readers.get(root, ()))
             if (over or pipeline.failed) and not self._settling:
                 self._settling = True
@@ -384,7 +413,7 @@ class RunningGraph:
         with self._rest():
             for root, subscriptions in list(self._readers.items()):
                 if root in found:
-                    self._deliver(root, found[root], subscriptions)
+                    self._deliver(root, found[root], subscriptions, tables)
 
     def _group(self) -> None:
         """Group the subscriptions by what they read."""
@@ -402,21 +431,22 @@ class RunningGraph:
         finally:
             self.resting = before
 
-    def _deliver(self, root: Node, batches: list[Batch], readers: Iterable[Subscription]) -> None:
+    def _deliver(self, root: Node, batches: list[Batch], readers: Iterable[Subscription], made: TurnTables) -> None:
         mark = self.pipeline.progress(root).mark
-        made = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
+        last = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
         whole: dict[str, list[pa.Table]] = {}
         for reader in readers:
-            spans = reader.spans()
-            mine = [part for batch in batches for part in gated(batch, spans)]
-            same = len(mine) == len(batches) and all(a is b for a, b in zip(mine, batches, strict=True))
-            if not same or reader.shape not in whole:
-                tables = list(emit.result_tables(mine, root.type, self.pipeline.keys(root), reader.shape))
-                if same:
+            if not batches:
+                reader.see(last, mark)
+                continue
+            mine = batches if reader.open else gated_by(batches, reader.spans())
+            if mine is not batches or reader.shape not in whole:
+                tables = made.made(mine, root.type, self.pipeline.keys(root), reader.shape)
+                if mine is batches:
                     whole[reader.shape] = tables
             else:
                 tables = whole[reader.shape]
-            reader.see(made, mark)
+            reader.see(last, mark)
             reader.give(tables, mark)
 
     def settle(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -41,6 +42,9 @@ class Subscription:
     ----------
     error : why it failed: what the sink, a function of the user's or an operator raised; None while all is well
     rows : how many rows it has given
+    tolerance : the largest share of its rows that may be shed
+    skipped : how many rows were left out for this query alone, where its own part of the graph begins
+    seconds : how long its sink has taken
 
     Examples
     --------
@@ -72,6 +76,7 @@ class Subscription:
         self.root, self.sink, self.shape, self.warm = root, sink, shape, warm
         self.error: BaseException | None = None
         self.rows = 0
+        self.tolerance, self.skipped, self.seconds = 1.0, 0, 0.0
         self._change, self._latest_end = change, latest_end
         self._start, self._end = start, MAX_TIME
         self._pauses: list[Span] = []
@@ -166,6 +171,11 @@ class Subscription:
         else:
             self._end = max(self.frontier, self._latest_end() if end is None else end)
 
+    @property
+    def open(self) -> bool:
+        """Whether all results that come now are in the interval: none of them lies before the mark of the results."""
+        return self._start <= self._mark and self._end == MAX_TIME and self._paused is None and not self._pauses
+
     def spans(self) -> list[Span]:
         """The interval without the pauses, as far as results may still come."""
         self._pauses = [p for p in self._pauses if p[1] > self._mark]
@@ -183,6 +193,7 @@ class Subscription:
 
     def give(self, tables: Iterable[pa.Table], mark: int) -> None:
         """Give results to the sink. What it raises fails this subscription."""
+        begun = time.perf_counter()
         try:
             some = [table for table in tables if len(table)]
             for table in some:
@@ -195,6 +206,7 @@ class Subscription:
                 self.sink.advance(mark)
         except Exception as error:
             self.finish(error)
+        self.seconds += time.perf_counter() - begun
 
     @property
     def over(self) -> bool:
@@ -225,6 +237,13 @@ def first_owner(batch: Batch) -> int:
     if isinstance(batch, Segments):
         return int(batch.base.times(batch.slot, batch.first).min())
     return int(owner_instants(batch).min())
+
+
+def gated_by(batches: list[Batch], spans: Sequence[Span]) -> list[Batch]:
+    """The rows of some batches that spans own; the same list where they own all."""
+    mine = [part for batch in batches for part in gated(batch, spans)]
+    same = len(mine) == len(batches) and all(a is b for a, b in zip(mine, batches, strict=True))
+    return batches if same else mine
 
 
 def gated(batch: Batch, spans: Iterable[Span]) -> list[Batch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Events, Ints, Mask, Segments
 from hydrophone.model.kernel import Kernel, Stateless
 from hydrophone.model.take_rows import one_chunk
+from hydrophone.ops.relational.where_family import WhereFamily, where_family
 from hydrophone.plan import expr
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import plain_type
@@ -56,6 +57,11 @@ class Where(Node):
         return self.condition
 
     @cached_property
+    def family(self) -> tuple[str, ...] | None:
+        """Conditions that compare the same value with another number."""
+        return where_family(self.condition, visible_schema(self.inputs[0].type))
+
+    @cached_property
     def paired(self) -> str | None:
         """Fewer pairs progress as all do."""
         self.bottom_up("paired")
@@ -70,7 +76,7 @@ class WhereKernel(Stateless):
     """Evaluates the condition on the columns that it names."""
 
     def __init__(self, condition: nw.Expr, kind: StreamType) -> None:
-        self.condition, self.kind = condition, kind
+        self.condition, self.kind, self.compared = condition, kind, expr.compared(condition)
 
     def map(self, batch: Batch) -> Batch:
         """Filter one batch."""
@@ -79,6 +85,18 @@ class WhereKernel(Stateless):
             self.condition, visible_columns(batch, self.kind, self, expr.column_names(self.condition))
         )
         return batch if keep.all() else batch.select(keep)
+
+    @classmethod
+    def together(cls, kernels: Sequence[WhereKernel]) -> WhereFamily:
+        """All conditions at once."""
+        first, found = kernels[0], [k.compared for k in kernels if k.compared is not None]
+        what, how, _ = found[0]
+        names = expr.column_names(what)
+
+        def value(events: Events) -> pa.Array:
+            return expr.evaluate(what, visible_columns(events, first.kind, first, names))
+
+        return WhereFamily(value, how, [number for _, _, number in found])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
