@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pyspark.sql import DataFrame, SparkSession
 
-    from hydrophone.spark.streaming.query import RunningQuery
+    from hydrophone.spark.streaming.running import RunningQuery
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -279,7 +279,7 @@ class Pipeline:
         """Hand a batch to all that read a node, as if it had made the batch."""
         self._deliver(self.stations[node], (batch,))
 
-    def advance(self, progress: Sequence[Progress]) -> None:
+    def advance(self, progress: Sequence[Progress] | Mapping[int, Progress]) -> None:
         """Take the progress of every port (by number), and pass it through all operators."""
         for station in self._heads:
             if not station.live:
