@@ -425,6 +425,8 @@ class Pipeline:
         """Release the keys that no operator and no undrained batch needs; return their number."""
         gone = 0
         for table in self.scopes.values():
+            if not len(table):
+                continue
             free = table.used.copy()
             for root in self.roots:
                 station = self.stations[root]

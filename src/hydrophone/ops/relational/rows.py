@@ -14,7 +14,7 @@ import pyarrow as pa
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Events, Ints, Mask, Segments
 from hydrophone.model.kernel import Kernel, Stateless
-from hydrophone.model.take_rows import one_chunk
+from hydrophone.model.take_rows import number_column, one_chunk
 from hydrophone.ops.relational.where_family import WhereFamily, where_family
 from hydrophone.plan import expr
 from hydrophone.plan.node import Node
@@ -284,7 +284,7 @@ def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:
         return [c for i in range(values.shape[1]) for c in sample_columns(np.ascontiguousarray(values[:, i]))]
     if values.dtype.kind == "c":
         return [pa.StructArray.from_arrays([pa.array(values.real), pa.array(values.imag)], ["re", "im"])]
-    return [pa.array(values)]
+    return [number_column(values)]
 
 
 def array_column(values: np.ndarray[Any, Any], *offsets: Ints, lacking: Mask | None = None) -> pa.Array:
@@ -295,11 +295,11 @@ def array_column(values: np.ndarray[Any, Any], *offsets: Ints, lacking: Mask | N
     if values.dtype.kind == "c":
         parts = [array_column(part, *offsets) for part in (values.real, values.imag)]
         return pa.StructArray.from_arrays(parts, ["re", "im"], mask=None if lacking is None else pa.array(lacking))
-    column = pa.array(values)
+    column = number_column(values)
     for depth, cuts in enumerate(offsets, 1):
         mask = None if lacking is None or depth < len(offsets) else pa.array(lacking)
         # NumPy narrows faster than Arrow, which raises where offsets are too large.
-        narrow = pa.array(cuts.astype(np.int32)) if cuts[-1] < 1 << 31 else pa.array(cuts, pa.int32())
+        narrow = number_column(cuts.astype(np.int32)) if cuts[-1] < 1 << 31 else pa.array(cuts, pa.int32())
         column = pa.ListArray.from_arrays(narrow, column, mask=mask)
     return column
 
