@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone.apps.soccer import field, queries
+from hydrophone.apps.soccer import field, game, queries
 from hydrophone.apps.soccer.simulate import Match
 from hydrophone.apps.soccer.truth import Truth
 from hydrophone.errors import ParameterError
@@ -21,7 +21,7 @@ AT = np.arange(1.0, SECONDS - 1, 0.01)
 
 @pytest.fixture(scope="module")
 def players() -> hp.Stream:
-    return queries.legs(MATCH.blocks(0, SECONDS))
+    return queries.legs(game.from_tables(MATCH.blocks(0, SECONDS)))
 
 
 def over_time(rows: list[dict[str, Any]], status: Any, scale: int, start: str) -> np.ndarray:
