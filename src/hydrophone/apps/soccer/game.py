@@ -21,6 +21,9 @@ PIECE_BYTES = 16 << 20
 """Bytes that a task reads at once."""
 SCHEMA = pa.schema([("t", pa.int64()), *((name, pa.int64()) for name in rows.FIELDS)])
 """The challenge's columns, and `t`: the same time in nanoseconds, by which queries run."""
+LAST_BALL = max(field.BALLS)
+LEGS = (13, 88)
+"""Balls have the lowest ids; those from 13 to 88 are on legs of players. To compare numbers is faster than to look them up."""
 STOPS = pa.schema([("t", pa.int64()), ("end", pa.int64()), ("mark", pa.int64())])
 
 
@@ -55,6 +58,16 @@ def from_tables(tables: Iterable[pa.Table]) -> hp.Stream:
     return hp.from_arrow(
         pa.concat_tables([SCHEMA.empty_table(), *timed]), key="sid", time="t", progress=hp.ordered(), name="match"
     )
+
+
+def balls(match: hp.Stream) -> hp.Stream:
+    """Rows of balls."""
+    return match.where(hp.col("sid") <= LAST_BALL)
+
+
+def legs(match: hp.Stream) -> hp.Stream:
+    """Rows of legs of players, not of the referee's."""
+    return match.where((hp.col("sid") >= LEGS[0]) & (hp.col("sid") <= LEGS[1]))
 
 
 def interruptions(stops: pa.Table) -> hp.Stream:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.apps.soccer import field
+from hydrophone.apps.soccer import field, game
 
 GAIN, LOSS = 5_000_000, -2_000_000
 """Changes of speed that are sudden, in µm/s: +5 and -2 m/s."""
@@ -37,8 +37,7 @@ def balls(match: hp.Stream) -> hp.Stream:
     """Rows of balls in the field; those that lie beside it send too."""
     (left, right), (low, high) = ([round(1_000 * edge) for edge in span] for span in (field.X, field.Y))
     x, y = hp.col("x"), hp.col("y")
-    ball = match.where(hp.col("sid").is_in(field.BALLS))
-    return ball.where((x >= left) & (x <= right) & (y >= low) & (y <= high))
+    return game.balls(match).where((x >= left) & (x <= right) & (y >= low) & (y <= high))
 
 
 def jumps(match: hp.Stream) -> hp.Stream:
@@ -65,7 +64,7 @@ def hits(match: hp.Stream) -> hp.Stream:
     >>> hits(game.from_tables(Match(seed=1, seconds=20).blocks(-1, 1))).select("player", "ball").to_arrow().to_pylist()
     [{'t': 10753295594000, 'player': 'A6', 'ball': 4}]
     """
-    legs = match.where(hp.col("sid").is_in(LEGS["leg"].unique().to_pylist())).select("x", "y", "z")
+    legs = game.legs(match).select("x", "y", "z")
     # Every jump once for each leg, with the last place of that leg.
     pairs = jumps(match).select("x", "y", "z").lookup(LEGS, on="sid", many=True)
     beside = pairs.asof_join(legs, on={"leg": "sid"}, tolerance=SEEN)

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 import hydrophone as hp
-from hydrophone.apps.soccer import field
+from hydrophone.apps.soccer import field, game
 from hydrophone.apps.soccer.hits import hits
 
 WINDOWS = ("1min", "5min", "10min", "20min", None)
@@ -32,7 +32,7 @@ def touches(match: hp.Stream, stops: hp.Stream) -> hp.Stream:
 
 def leaving(match: hp.Stream) -> hp.Stream:
     """When a ball leaves the field."""
-    place = match.where(hp.col("sid").is_in(field.BALLS)).signal("x", "y").sample(SEEN, fill=hp.linear(max_gap="100ms"))
+    place = game.balls(match).signal("x", "y").sample(SEEN, fill=hp.linear(max_gap="100ms"))
     return place.map(is_inside).difference(1, missing="drop").where(is_negative).events("inside").key_by()
 
 

@@ -6,7 +6,7 @@ import narwhals as nw
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.apps.soccer import field
+from hydrophone.apps.soccer import field, game
 from hydrophone.errors import ParameterError
 
 RATE = "20ms"
@@ -16,6 +16,8 @@ SMOOTHED = "1s"
 CENTRE = "490ms"
 """From the start of such a window to the 20 ms in its middle."""
 RUNNING = ("1min", "5min", "20min", None)
+NESTED = ((32, 50), (16, 25))
+"""Grids whose cells are four of the next finer grid each; those of 8 by 13 lie across."""
 HEAT_MAP = ("1min", "5min", "10min", None)
 
 
@@ -40,8 +42,7 @@ def legs(match: hp.Stream) -> hp.Stream:
     >>> queries.legs(game.from_tables(Match(seed=1, seconds=20).blocks(0, 1))).select("v").to_arrow().column_names
     ['player', 't', 'v']
     """
-    worn = match.where(hp.col("sid").is_in(WEARERS["sid"].to_pylist())).select("x", "y", "v")
-    return worn.lookup(WEARERS, on="sid").key_by("player")
+    return game.legs(match).select("x", "y", "v").lookup(WEARERS, on="sid").key_by("player")
 
 
 def seen(players: hp.Stream) -> hp.Stream:
@@ -67,6 +68,10 @@ def visits(players: hp.Stream, grid: tuple[int, int] = (64, 100)) -> hp.Stream:
     """Frames in which a player is in one cell of a grid: its number, row by row; at least one a second while it lasts."""
     if grid not in field.GRIDS:
         raise ParameterError(f"heat map: no grid of {grid}; there are: {', '.join(map(str, field.GRIDS))}")
+    if grid in NESTED:
+        fine = (2 * grid[0], 2 * grid[1])
+        column, row = (hp.col("status") % fine[0]) // 2, hp.col("status") // fine[0] // 2
+        return visits(players, fine).frames(row * grid[0] + column, report="1s")
     (left, right), (low, high) = field.X, field.Y
     within = (hp.col("x") >= left) & (hp.col("x") < right) & (hp.col("y") >= low) & (hp.col("y") < high)
     inside = (
@@ -81,5 +86,5 @@ def visits(players: hp.Stream, grid: tuple[int, int] = (64, 100)) -> hp.Stream:
 
 
 def heat_map(players: hp.Stream, grid: tuple[int, int] = (64, 100)) -> hp.Stream:
-    """Query 3: the time that a player has spent in each cell in the last 1, 5 and 10 minutes and in the game."""
-    return visits(players, grid).trailing(*HEAT_MAP).agg(time=hp.duration(), by="status")
+    """Query 3: the time that a player has spent in cells in the last 1, 5 and 10 minutes and in the game; rows of cells that changed."""
+    return visits(players, grid).trailing(*HEAT_MAP).agg(time=hp.duration(), by="status", changed=True)

@@ -18,7 +18,7 @@ from hydrophone.model.compiled import compiled
 
 FIELDS = ("sid", "ts", "x", "y", "z", "v", "a", "vx", "vy", "vz", "ax", "ay", "az")
 """Sensor, picoseconds, place in mm, speed in µm/s, acceleration in µm/s², and their directions with length 10,000."""
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 16 << 20
 _KNOWN = np.zeros(256, np.bool_)
 _KNOWN[[s.sid for s in SENSORS]] = True
 
