@@ -14,6 +14,7 @@ from hydrophone.connect import write
 from hydrophone.connect.live import Source
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import late
+from hydrophone.engine.schedulers import DepthFirst, Fifo, GraphThread, Hybrid, OperatorThreads, RunToCompletion
 from hydrophone.errors import (
     DataError,
     HydrophoneError,
@@ -48,14 +49,20 @@ from hydrophone.version import __version__ as __version__
 
 __all__ = [
     "DataError",
+    "DepthFirst",
     "DigitalFilter",
     "Events",
+    "Fifo",
     "Graph",
+    "GraphThread",
+    "Hybrid",
     "HydrophoneError",
     "LateEventError",
+    "OperatorThreads",
     "ParameterError",
     "PlanError",
     "Progress",
+    "RunToCompletion",
     "Segments",
     "SigSeg",
     "Signal",

@@ -63,7 +63,7 @@ def families() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def engines() -> Iterator[str]:
-    answered = {engine: {n for n, found in read(engine)[1].items() if found[0] != "refused"} for engine in GOLDEN}
+    answered = {engine: {n for n, found in read(engine).items() if found[0][0] != "refused"} for engine in GOLDEN}
     by_node: dict[type[Node], list[str]] = {}
     for case in ALL_CASES:
         by_node.setdefault(case.node, []).append(case.name)

@@ -1,8 +1,8 @@
 """Digests of every case's answer on every engine: no bit changes unnoticed.
 
-A file per engine has a line per case: its name, the digest of the bits, and two digests of rounded values. Bits are
-compared where the libraries and the processor are those that the file was made with, rounded values elsewhere.
-``python -m tests.golden.make`` writes the files.
+A file per engine has a line per case: its name, the digest of the bits, two digests of rounded values, and the environment
+that it was made in, which the lines at the top explain. Bits are compared where libraries and processor are those of the
+line, rounded values elsewhere. ``python -m tests.golden.make`` writes the files.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ OFFSETS = (0.118, 0.618)
 """Two ways to round: a value next to the border of one step is in the middle of the other's."""
 
 Digests = tuple[str, str, str]
+
+Line = tuple[Digests, str]
+"""What a file says of a case: its digests, and the environment in which they were taken down."""
 
 
 def cases_of(engine: str) -> set[str]:
@@ -93,17 +96,25 @@ def _largest(values: Any) -> float:
 # --- the files ----------------------------------------------------------------------------------------------------------
 
 
-def read(engine: str) -> tuple[str, dict[str, Digests]]:
-    """The environment that a file was made in, and its digests by case."""
-    head, *lines = (FOLDER / f"{engine}.tsv").read_text().splitlines()
-    fields = (line.split("\t") for line in lines)
-    return head.removeprefix("# "), {name: (bits, a, b) for name, bits, a, b in fields}
+def read(engine: str) -> dict[str, Line]:
+    """The digests of a file by case, and the environment that each was made in."""
+    made_in, found = {}, {}
+    for line in (FOLDER / f"{engine}.tsv").read_text().splitlines():
+        if line.startswith("# "):
+            short, _, text = line[2:].partition(" = ")
+            made_in[short] = text
+        else:
+            name, bits, a, b, short = line.split("\t")
+            found[name] = (bits, a, b), short
+    return {name: (digests, made_in[short]) for name, (digests, short) in found.items()}
 
 
-def write(engine: str, answers: dict[str, Digests]) -> None:
-    """Replace a file; its environment is this one."""
-    lines = ["\t".join((name, *found)) for name, found in sorted(answers.items())]
-    (FOLDER / f"{engine}.tsv").write_text("\n".join([f"# {environment()}", *lines, ""]))
+def write(engine: str, answers: dict[str, Line]) -> None:
+    """Replace a file."""
+    made_in = sorted({text for _, text in answers.values()})
+    head = [f"# {_digest([text])[:8]} = {text}" for text in made_in]
+    lines = ["\t".join((name, *found, _digest([text])[:8])) for name, (found, text) in sorted(answers.items())]
+    (FOLDER / f"{engine}.tsv").write_text("\n".join([*head, *lines, ""]))
 
 
 class Golden:
@@ -114,14 +125,14 @@ class Golden:
 
     def check(self, engine: str, case: Case, answer: pa.Table | None) -> str:
         """Compare an answer with the golden one."""
-        made_in, known = self._read(engine)
+        known = self._read(engine)
         if engine == "streams" and case.name not in known:
             return "streams, compared with the case's own answer alone"
         assert case.name in known, f"{engine}: no golden answer of {case.name}; python -m tests.golden.make adds it"
-        bits, *rounded = digests(case, answer)
+        (bits, *rounded), (golden, made_in) = digests(case, answer), known[case.name]
         how = "bit by bit" if made_in == environment() else f"rounded: made with {made_in}, this is {environment()}"
-        same = bits == known[case.name][0] or (
-            made_in != environment() and any(a == b for a, b in zip(rounded, known[case.name][1:], strict=True))
+        same = bits == golden[0] or (
+            made_in != environment() and any(a == b for a, b in zip(rounded, golden[1:], strict=True))
         )
         assert same, (
             f"{engine}: {case.name} has another answer than the golden one ({how}); "
@@ -133,9 +144,9 @@ class Golden:
 class Recorder(Golden):
     """Takes answers down instead, in a run of the tests that compute them; each at once, so that none is lost when a run ends early."""
 
-    def __init__(self, wanted: dict[str, set[str]], known: dict[str, dict[str, Digests]]) -> None:
+    def __init__(self, wanted: dict[str, set[str]], known: dict[str, dict[str, Line]]) -> None:
         self.wanted, self.known = wanted, known
-        self.found: dict[str, dict[str, Digests]] = {engine: {} for engine in wanted}
+        self.found: dict[str, dict[str, Line]] = {engine: {} for engine in wanted}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Run the tests of the wanted cases only."""
@@ -144,6 +155,6 @@ class Recorder(Golden):
 
     def check(self, engine: str, case: Case, answer: pa.Table | None) -> str:
         """Take down an answer."""
-        self.found[engine][case.name] = digests(case, answer)
+        self.found[engine][case.name] = digests(case, answer), environment()
         write(engine, self.known[engine] | self.found[engine])
         return f"{engine}, taken down"

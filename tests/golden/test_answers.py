@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +20,14 @@ TABLE = pa.table({"t": [1, 2, 3], "v": [0.5, -1 / 3, math.nan], "w": [[1.0], [2.
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_case_has_a_golden_answer(engine: str) -> None:
-    _, known = answers.read(engine)
+    known = answers.read(engine)
     assert set(known) <= answers.cases_of(engine), "python -m tests.golden.make"
     assert engine == "streams" or set(known) == answers.cases_of(engine), "python -m tests.golden.make"
     assert list(known) == sorted(known)
 
 
 def test_every_kernel_with_state_has_a_stream() -> None:
-    lacking = {c.name for c in one_for_every_kernel()} - set(answers.read("streams")[1])
+    lacking = {c.name for c in one_for_every_kernel()} - set(answers.read("streams"))
     assert not lacking, "python -m tests.golden.make streams"
 
 
@@ -72,7 +73,7 @@ def test_another_environment_compares_rounded_values_and_says_so(monkeypatch: py
         return TABLE.set_column(1, "v", pa.array([value, -1 / 3, math.nan]))
 
     for made_in, how in ((answers.environment(), "bit by bit"), ("numpy 0.1", "rounded: made with numpy 0.1")):
-        monkeypatch.setattr(answers, "read", lambda _, made_in=made_in: (made_in, {CASE.name: with_value(0.5)}))
+        monkeypatch.setattr(answers, "read", lambda _, made_in=made_in: {CASE.name: (with_value(0.5), made_in)})
         golden, near = Golden(), answer(float(np.nextafter(0.5, 1)))
         assert golden.check("local", CASE, answer(0.5)).startswith(f"local, {how}")
         if how == "bit by bit":
@@ -82,3 +83,14 @@ def test_another_environment_compares_rounded_values_and_says_so(monkeypatch: py
             golden.check("local", CASE, near)
         with pytest.raises(AssertionError, match="another answer than the golden one"):
             golden.check("local", CASE, answer(0.5 + 3e-9))
+
+
+def test_a_file_keeps_the_environment_of_every_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "FOLDER", tmp_path)
+    lines = {
+        "b": (with_value(0.5), "numpy 0.1"),
+        "a": (with_value(1.5), "numpy 0.2"),
+        "c": (with_value(2.5), "numpy 0.1"),
+    }
+    answers.write("local", lines)
+    assert answers.read("local") == lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.cases import ALL_CASES, Case, Row, Source, assert_same, rows
-from tests.choice import for_a_law
+from tests.choice import for_a_law, representative
 from tests.laws.harness import EXAMPLES, Manner
 
 import hydrophone as hp
@@ -21,8 +21,12 @@ from hydrophone.api import handle
 from hydrophone.compiler.compile import lower
 from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit, graph
+from hydrophone.engine.buffers import Edge, Region
+from hydrophone.engine.orders import Crew, Least
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.schedulers import Scheduler
 from hydrophone.engine.since import unbounded
+from hydrophone.engine.stations import Station
 from hydrophone.engine.subscription import Subscription
 from hydrophone.errors import DataError, PlanError
 from hydrophone.model.batch import Batch, Progress
@@ -150,13 +154,16 @@ class Watched:
 class World:
     """A graph with random subscriptions over the sources of a case."""
 
-    def __init__(self, case: Case, manner: Manner, starts: bool = True) -> None:
+    def __init__(
+        self, case: Case, manner: Manner, starts: bool = True, scheduler: Callable[[World], Scheduler] | None = None
+    ) -> None:
         self.starts = starts  # whether to look at starts, beside results
         self.case, self.rng = case, np.random.default_rng(manner.seed)
         self.sources = {n: arriving(s, manner, manner.seed + i) for i, (n, s) in enumerate(case.inputs.items())}
         self.streams = {n: s.stream() for n, s in self.sources.items()}
         self.query = case.build(self.streams)
-        self.manner, self.graph = manner, hp.Graph(late=hp.late.error())
+        self.manner = manner
+        self.graph = hp.Graph(late=hp.late.error(), scheduler=None if scheduler is None else scheduler(self))
         self.taken = dict.fromkeys(self.sources, 0)
         self.watched: list[Watched] = []
         self.refused = 0
@@ -171,6 +178,8 @@ class World:
         count = int(self.rng.integers(1, self.manner.chunk + 1))
         self.graph.push(self.streams[name], self.sources[name].table.slice(self.taken[name], count))
         self.taken[name] += count
+        if self.rng.random() < 0.3:
+            self.graph.flush()
 
     def largest_ends(self, node: Node) -> list[int]:
         """The law's h of every source of a plan, from the rows that were pushed."""
@@ -250,6 +259,7 @@ class World:
 
     def change(self) -> None:
         """Pause, resume or end one of them."""
+        self.graph.flush()  # what follows begins or ends after what was made
         live = [w for w in self.watched if not w.subscription.done and not w.stopped]
         if not live:
             return
@@ -280,6 +290,7 @@ class World:
                     event()
         for stream in self.streams.values():
             self.graph.end(stream)
+        self.graph.flush()
 
     # --- what must hold -----------------------------------------------------------------------------------------------------
 
@@ -305,6 +316,7 @@ class World:
             if sink is not None and subscription.rows:
                 assert isinstance(subscription.error, ZeroDivisionError) and sink.ended == [subscription.error]
         assert not self.graph._graph.subscriptions
+        self.graph.close()
         return compared
 
 
@@ -330,13 +342,72 @@ def some_manner(case: Case, seed: int) -> Manner:
     )
 
 
+@dataclass(frozen=True)
+class AnyOrder(Scheduler):
+    """Buffers on some edges, which hold little, and regions in any order."""
+
+    seed: int = 0
+    threads: int = 0
+    buffer: int = 1
+
+    @property
+    def threaded(self) -> bool:
+        return self.threads > 0
+
+    def cuts(self, stations: Mapping[Node, Station]) -> set[Edge]:
+        # By what an edge is, so that it stays cut as long as it is there.
+        every = [(node, port) for node, s in stations.items() for port in range(len(s.inputs))]
+        return {(n, p) for n, p in every if np.random.default_rng([self.seed, int(n.digest[:8], 16), p]).random() < 0.6}
+
+    def crews(self, regions: Sequence[Region]) -> list[Crew]:
+        rng = np.random.default_rng(self.seed)
+        return [Crew(regions, Least(lambda _: rng.random()), self.threads)]
+
+
+def some_stages(world: World) -> hp.Hybrid:
+    """A buffer in front of some operators of the query."""
+    nodes = [n for n in world.query.node.topological() if shown(n)]
+    return hp.Hybrid(before=[handle(n) for n in nodes if world.rng.random() < 0.5], threads=2, time_slice=0)
+
+
+SCHEDULERS: dict[str, Callable[[World], Scheduler]] = {
+    "depth first": lambda _: hp.DepthFirst(),
+    "fifo": lambda _: hp.Fifo(),
+    "slices": lambda _: hp.Fifo(time_slice="1us", buffer=1),
+    "run to completion": lambda _: hp.RunToCompletion(buffer="1 kB"),
+    "a thread each": lambda _: hp.OperatorThreads(buffer=1),
+    "one thread": lambda _: hp.GraphThread(),
+    "chain": lambda _: hp.GraphThread("chain", buffer="1 kB"),
+    "hybrid": lambda _: hp.Hybrid(),
+    "hybrid in stages": some_stages,
+    "any order": lambda world: AnyOrder(seed=world.manner.seed),
+    "any order, threads": lambda world: AnyOrder(seed=world.manner.seed, threads=3),
+}
+
+
 @for_a_law(ALL_CASES)
 @given(seed=st.integers(0, 2**20))
 @LAW
 def test_a_subscription_gives_the_answer_of_its_interval(case: Case, seed: int) -> None:
-    world = World(case, some_manner(case, seed))
+    """Under any scheduler."""
+    manner = some_manner(case, seed)
+    name = sorted(SCHEDULERS)[manner.seed % len(SCHEDULERS)] if manner.seed % 2 else "depth first"
+    world = World(case, manner, scheduler=SCHEDULERS[name])
     world.go()
     world.check()
+
+
+FEW = representative(ALL_CASES)[::24]
+
+
+@pytest.mark.parametrize("case", FEW, ids=[c.name for c in FEW])
+def test_every_scheduler_gives_the_same_rows(case: Case) -> None:
+    compared = 0
+    for number, scheduler in enumerate(SCHEDULERS.values()):
+        world = World(case, some_manner(case, number), scheduler=scheduler)
+        world.go()
+        compared += world.check()
+    assert compared or not any(len(s.table) for s in case.inputs.values())
 
 
 def test_the_law_fails_without_the_reach(monkeypatch: pytest.MonkeyPatch) -> None:

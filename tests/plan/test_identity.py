@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +28,8 @@ from hydrophone.engine.pipeline import Pipeline
 from hydrophone.errors import ParameterError, PlanError, StateVersionError
 from hydrophone.model.kernel import Kernel, Stateless
 from hydrophone.ops.filters.difference import Difference as Ours
-from hydrophone.plan.function_identity import is_ours
+from hydrophone.ops.filters.difference import float_difference
+from hydrophone.plan.function_identity import identity, is_ours
 from hydrophone.plan.node import Node, Order, build, canonical
 
 GOLDEN = Path(__file__).with_name("digests.txt")
@@ -136,6 +141,50 @@ def test_every_operator_of_ours_declares_a_name_of_its_own() -> None:
     ours = {k for k in concrete() if is_ours(k)}
     assert [k for k in ours if "stable_name" not in vars(k)] == []
     assert [n for n, count in Counter(k.stable_name for k in ours).items() if count > 1] == []
+
+
+def functions_in(value: Any) -> Iterator[FunctionType]:
+    """The functions that a parameter holds."""
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, partial):
+        yield from functions_in((value.func, value.args, tuple(value.keywords.values())))
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from functions_in(one)
+    elif is_dataclass(value):
+        yield from functions_in(tuple(getattr(value, f.name) for f in fields(value)))
+
+
+def test_a_function_of_ours_in_a_plan_has_a_name_of_its_own() -> None:
+    """It is known by that name alone, whatever its module and code."""
+    used = {
+        f
+        for case in ALL_CASES
+        for node in plan_of(case).topological()
+        for _, value in node.identifying()
+        for f in functions_in(value)
+        if is_ours(f) and "<" not in f.__qualname__
+    }
+    assert used
+    modules = [
+        importlib.import_module(m.name)
+        for m in pkgutil.walk_packages(hp.__path__, "hydrophone.")
+        if not m.name.startswith(("hydrophone.apps", "hydrophone.bench")) and "__main__" not in m.name
+    ]
+    homes = Counter(n for m in modules for n, f in vars(m).items() if getattr(f, "__module__", None) == m.__name__)
+    assert [f.__qualname__ for f in used if homes[f.__qualname__] != 1] == []
+
+
+def test_the_code_of_a_function_of_ours_is_no_part_of_its_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    def apart(a: Any, b: Any) -> Any:
+        return a - b
+
+    before, users = identity(float_difference), identity(apart)
+    monkeypatch.setattr(float_difference, "__code__", (lambda a, b, out=None: None).__code__)
+    monkeypatch.setattr(apart, "__code__", (lambda a, b: None).__code__)
+    assert identity(float_difference) == before == "hydrophone.float_difference"
+    assert identity(apart) != users
 
 
 def test_a_new_version_of_an_operator_is_another_operator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from hydrophone.api.quantities import hertz, sample_count, sample_rate
 from hydrophone.errors import ParameterError
 from hydrophone.ops.coefficients import check_coefficients
 from hydrophone.ops.filters.iir import Iir
+from hydrophone.ops.filters.savgol import savgol_taps
 from hydrophone.ops.filters.shift import Shift
 from hydrophone.plan.parameters import length, real, whole
 from hydrophone.plan.types import Missing
@@ -170,8 +171,6 @@ class Designs(Filters):
         A derivative (`deriv`) is per `delta`, by default per sample; with the period in seconds as `delta` it is per second, as that
         of `differentiate`.
         """
-        import scipy.signal
-
         size = sample_count(window, self.node.type, "savgol: window")
         if size < 1 or size % 2 == 0:
             raise ParameterError(f"savgol: window must be odd and at least 1 sample, got {size}")
@@ -186,8 +185,7 @@ class Designs(Filters):
             raise ParameterError(f"savgol: deriv must be at least 0, got {deriv}")
         if not 0 < abs(delta) < np.inf:
             raise ParameterError(f"savgol: delta must be a number other than 0, got {delta}")
-        taps = scipy.signal.savgol_coeffs(size, polyorder, deriv, delta)
-        return self.fir(taps, missing="drop")._then(Shift, samples=-(size // 2))
+        return self.fir(savgol_taps(size, polyorder, deriv, delta), missing="drop")._then(Shift, samples=-(size // 2))
 
 
 def _polynomial(values: Any, what: str) -> tuple[Any, ...]:

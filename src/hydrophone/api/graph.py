@@ -18,9 +18,12 @@ from hydrophone.connect.live import conform
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.connect.sink import Sink, as_sink
 from hydrophone.engine import emit, late
+from hydrophone.engine.buffers import Buffer
+from hydrophone.engine.changes import ChangesThread
 from hydrophone.engine.drive import PATIENCE, Driver
 from hydrophone.engine.graph import RunningGraph, Start, one_source
 from hydrophone.engine.late import Action
+from hydrophone.engine.schedulers import Hybrid, Scheduler, check_scheduler
 from hydrophone.engine.subscription import Subscription
 from hydrophone.engine.turns import Feed
 from hydrophone.errors import ParameterError, PlanError
@@ -48,6 +51,12 @@ class Graph:
         Rows that are read of a source at a time.
     queue : int
         Tables that a source with a thread of its own may be ahead of the graph.
+    scheduler : optional
+        How operators take turns: `DepthFirst` (the default), `Fifo`, `RunToCompletion`, `OperatorThreads`, `GraphThread`, `Hybrid`.
+        All give the same rows.
+    burst : int
+        Tables of each source that one turn takes, if they are there. Where operators run in no threads, the next turn begins when all
+        of these have gone through, so that memory stays bounded whatever the sources offer.
 
     Examples
     --------
@@ -66,15 +75,24 @@ class Graph:
     """
 
     @public
-    def __init__(self, *, late: late.Late | None = None, rows: int = 65_536, queue: int = 8) -> None:
+    def __init__(
+        self,
+        *,
+        late: late.Late | None = None,
+        rows: int = 65_536,
+        queue: int = 8,
+        scheduler: Scheduler | None = None,
+        burst: int = 1,
+    ) -> None:
         check_late(late, "Graph")
         if late is not None and late.action is Action.SIDE and late.path is None:
             raise ParameterError("Graph: late rows need a path", hint='late=hp.late.side("late/")')
         self._late = late
-        if rows < 1 or queue < 1:
-            raise ParameterError(f"Graph: rows and queue must be at least 1, got {rows} and {queue}")
-        self._graph = RunningGraph(late or _ERROR)
-        self._driver = Driver(self._graph, rows, queue)
+        if rows < 1 or queue < 1 or burst < 1:
+            raise ParameterError(f"Graph: rows, queue and burst must be at least 1, got {rows}, {queue} and {burst}")
+        self._graph = RunningGraph(late or _ERROR, scheduler=check_scheduler(scheduler))
+        self._driver = Driver(self._graph, rows, queue, burst)
+        self._thread = ChangesThread(self._graph.changes) if self._graph.dispatcher.threaded else None
         self._closed = False
 
     # --- queries come and go --------------------------------------------------------------------------------------------
@@ -122,7 +140,16 @@ class Graph:
         if close not in ("auto", "warm"):
             raise ParameterError(f"subscribe: close must be 'auto' or 'warm', got {close!r}")
         begin: Start = start if start in STARTS else instant(start)  # type: ignore[assignment]
-        return self._now(lambda: self._graph.subscribe(query.node, receiver, begin, close == "warm", form))
+
+        def begun() -> Subscription:
+            receiver.subscribed(emit.result_schema(query.node.type, form), query.node.type)
+            try:
+                return self._graph.subscribe(query.node, receiver, begin, close == "warm", form)
+            except Exception as error:
+                receiver.done(error)
+                raise
+
+        return self._now(begun)
 
     @public
     def release(self, query: Query | None = None) -> None:
@@ -194,7 +221,8 @@ class Graph:
     def _feed(self, query: Query, what: str) -> Feed:
         check_query(query, what)
         source = one_source(query.node, what)
-        return self._now(lambda: self._graph.feed(source))
+        known = self._graph.known(source)
+        return self._now(lambda: self._graph.feed(source)) if known is None else known
 
     @public
     def keep(self, query: Query, span: Duration | None) -> None:
@@ -307,6 +335,65 @@ class Graph:
         self._check_open("start")
         self._driver.start()
 
+    @public
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all rows that have come in have gone through all operators, and their results have been given.
+
+        Where operators run in no threads of their own, `push` has done that already.
+
+        Parameters
+        ----------
+        timeout : seconds after which it gives up with `TimeoutError`; None: it waits
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> found = []
+        >>> with hp.Graph(scheduler=hp.OperatorThreads()) as graph:
+        ...     subscription = graph.subscribe(rows.where(hp.col("value") > 1), found.append)
+        ...     graph.push(rows, {"ts": [1, 2], "value": [0.5, 2.5]})
+        ...     graph.flush()
+        ...     [table["value"].to_pylist() for table in found]
+        [[2.5]]
+        """
+        self._check_open("flush")
+        if timeout is not None and not timeout > 0:
+            raise ParameterError(f"flush: timeout must be positive, got {timeout}")
+        if self._graph.changes.inside or self._graph.dispatcher.is_worker:
+            raise PlanError("flush: a sink cannot wait for the graph that calls it", hint="let another thread do it")
+        self._graph.changes.run(self._graph.flush, timeout=-1 if timeout is None else timeout)
+
+    @public
+    def priority(self, query: Query, weight: float) -> None:
+        """Give a query a share of the time against others, under `Hybrid`; also while it runs. Without a word each has 1.
+
+        Parameters
+        ----------
+        query : the query; what several queries share has the largest weight of theirs
+        weight : 2 is twice as much time as 1, as long as both have work to do
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> alarms = rows.where(hp.col("value") > 9)
+        >>> with hp.Graph(scheduler=hp.Hybrid(before=[alarms])) as graph:
+        ...     subscription = graph.subscribe(alarms, print)
+        ...     graph.priority(alarms, 10)
+        """
+        self._check_open("priority")
+        check_query(query, "priority")
+        scheduler = self._graph.dispatcher.scheduler
+        if not isinstance(scheduler, Hybrid):
+            raise ParameterError(
+                f"priority: {type(scheduler).__name__} hands out no shares of time",
+                hint="hp.Graph(scheduler=hp.Hybrid())",
+            )
+        if not 0 < weight < float("inf"):
+            raise ParameterError(f"priority: weight must be positive and finite, got {weight!r}")
+        self._look(lambda: self._graph.weigh(query.node, float(weight)))
+
     # --- what it does -----------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -315,7 +402,8 @@ class Graph:
         ``operator`` and ``digest`` name it; ``rows_in``, ``rows_out``, ``batches`` and ``selectivity`` (rows out for each row in) count,
         in samples for signals; ``rate`` is rows in per second by the clock, ``batch_ms`` milliseconds of work for a batch, marks
         included; ``state_bytes`` is what it keeps, ``mark`` how far its results are final, in nanoseconds, ``queue`` how many tables of
-        a source wait, and ``subscriptions`` how many read it.
+        a source, or batches and marks in front of an operator, wait, ``queue_bytes`` what these batches hold, ``region`` the region
+        of the scheduler that it runs in, and ``subscriptions`` how many read it.
 
         Examples
         --------
@@ -328,7 +416,7 @@ class Graph:
         >>> [(node["operator"].partition("(")[0], node["rows_in"], node["selectivity"], node["mark"]) for node in graph.nodes()]
         [('source readings', 4, 1.0, 12), ('where', 4, 0.25, 12)]
         """
-        return self._now(lambda: [self._described(node) for node in self._graph.pipeline.nodes])
+        return self._look(lambda: [self._described(node) for node in self._graph.pipeline.nodes])
 
     def _described(self, node: Node) -> dict[str, Any]:
         graph, now = self._graph, time.perf_counter()
@@ -337,6 +425,7 @@ class Graph:
         rows = meter.rows_in if feed is None else feed.rows
         given = meter.rows_out if feed is None else feed.rows - feed.late.count
         kept = feed.kept.nbytes if feed is not None and feed.kept is not None else 0
+        buffers = [i for i in station.inputs if isinstance(i, Buffer)]
         return {
             "operator": title(node if feed is None else feed.source),
             "digest": node.digest,
@@ -348,12 +437,14 @@ class Graph:
             "batch_ms": 1e3 * meter.seconds / meter.batches if meter.batches else None,
             "state_bytes": station.nbytes + kept,
             "mark": station.progress.mark,
-            "queue": 0 if feed is None else self._driver.waiting(feed),
+            "queue": sum(len(b.items) for b in buffers) if feed is None else self._driver.waiting(feed),
+            "queue_bytes": sum(b.nbytes for b in buffers),
+            "region": graph.dispatcher.region_of(station),
             "subscriptions": sum(s.root in station.roots for s in graph.subscriptions),
         }
 
     def explain(self) -> str:
-        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost and state.
+        """What runs, as text: each query with its inputs below it, what is shared once, with rows, cost, state and buffers.
 
         Examples
         --------
@@ -365,13 +456,17 @@ class Graph:
         where(condition=col('value').__gt__(2)) -> Stream(value: double); 0 rows in, 0 out, 0 B of state
           port 0 -> Stream(value: double); 0 rows in, 0 out, 0 B of state
         """
-        return self._now(self._explained)
+        return self._look(self._explained)
 
     def _explained(self) -> str:
         def more(node: Node) -> str:
             found = self._described(node)
             cost = "" if found["batch_ms"] is None else f", {found['batch_ms']:.2f} ms a batch"
-            return f"; {found['rows_in']} rows in, {found['rows_out']} out{cost}, {found['state_bytes']:,} B of state"
+            where = f", region {found['region']}" if self._graph.pipeline.buffers else ""
+            if any(isinstance(i, Buffer) for i in self._graph.pipeline.stations[node].inputs):
+                where += f" behind a buffer ({found['queue']} wait, {found['queue_bytes']:,} B)"
+            state = f"{found['state_bytes']:,} B of state"
+            return f"; {found['rows_in']} rows in, {found['rows_out']} out{cost}, {state}{where}"
 
         roots = list(dict.fromkeys(self._graph.used()))
         return "\n".join(tree(roots, more)) if roots else "nobody has subscribed"
@@ -387,13 +482,29 @@ class Graph:
             return
         self._closed = True
         self._driver.close()
-        if self._graph.changes.inside:
-            self._graph.changes.request(lambda: self._graph.close(now))
+        changes = self._graph.changes
+        if changes.inside or self._graph.dispatcher.is_worker:
+            changes.request(lambda: self._end(now))
             return
         try:
-            self._graph.changes.run(lambda: self._graph.close(now), timeout=PATIENCE)
+            if self._graph.dispatcher.finish(PATIENCE):
+                changes.run(lambda: self._graph.close(now), timeout=PATIENCE)
+            else:
+                raise TimeoutError
         except TimeoutError:
             _log.warning("the graph closes while a sink does not come back: its subscriptions do not end")
+        finally:
+            self._stop()
+
+    def _end(self, now: bool) -> None:
+        self._graph.close(now)
+        self._stop()
+
+    def _stop(self) -> None:
+        """End the threads of operators."""
+        self._graph.dispatcher.stop()
+        if self._thread is not None:
+            self._thread.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -409,6 +520,11 @@ class Graph:
 
     def _now(self, change: Callable[[], Any]) -> Any:
         """Make a change between two turns, or from a sink, where operators rest."""
+        if self._graph.dispatcher.is_worker:
+            raise PlanError(
+                "the graph cannot be changed from here: operators run in threads, and wait for each other",
+                hint="let another thread do it; a sink may push, pause, resume and unsubscribe",
+            )
         if not self._graph.changes.inside:
             return self._graph.changes.run(change)
         if not self._graph.resting:
@@ -418,7 +534,15 @@ class Graph:
     def _turn(self, turn: Callable[[], None]) -> None:
         """Make a turn; from a sink, after the one that runs."""
         changes = self._graph.changes
-        changes.request(turn) if changes.inside else changes.run(turn)
+        if changes.inside or self._graph.dispatcher.is_worker:
+            changes.request(turn)
+        else:
+            changes.run(turn, turn=True)
+
+    def _look(self, look: Callable[[], Any]) -> Any:
+        """Look at what runs. Nothing changes meanwhile, though operators in threads may go on."""
+        changes = self._graph.changes
+        return look() if changes.inside or self._graph.dispatcher.is_worker else changes.run(look, turn=True)
 
 
 _ERROR = late.error()

@@ -9,6 +9,7 @@ from hydrophone.api.medical import read_wfdb_annotations as wfdb_annotations
 from hydrophone.api.recordings import read_binary as binary
 from hydrophone.api.recordings import read_hdf5 as hdf5
 from hydrophone.api.recordings import read_wav as wav
+from hydrophone.api.rings import read_ring as ring
 from hydrophone.api.seismic import read_miniseed as miniseed
 from hydrophone.api.seismic import read_sac as sac
 from hydrophone.api.sources import read_csv as csv
@@ -25,6 +26,7 @@ __all__ = [
     "hdf5",
     "miniseed",
     "parquet",
+    "ring",
     "sac",
     "segments",
     "synthetic",

@@ -104,10 +104,11 @@ class Reductions(Query, Generic[UniformT]):
             refuse_no_function("aggregate", function)
         start = tuple(np.atleast_1d(np.asarray(initial)).tolist())
         states: Query = self._then(Apply, operator=Adding(add, remove, start), raw=is_sliding(self.node))
-        return states._then(Reduce, function=result or _first, at=at, what="aggregate")
+        return states._then(Reduce, function=result or first_number, at=at, what="aggregate")
 
 
-def _first(states: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def first_number(states: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The first number of every state: what an aggregate without `result` gives."""
     out: np.ndarray[Any, Any] = states[:, 0]
     return out
 

@@ -44,6 +44,7 @@ BENCHES = {
     "trill_threads": "trill_more:threads",
     "rolling": "overlap:rolling",
     "sliding_dft": "overlap:sliding_dft",
+    "ring": "ring:cases",
 }
 """By name the module and the function that makes the cases."""
 

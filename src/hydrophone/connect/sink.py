@@ -14,6 +14,7 @@ from hydrophone.connect.files import check_output, write_then_rename
 from hydrophone.connect.output_conflicts import check_output_apart
 from hydrophone.errors import ParameterError, UnsupportedError
 from hydrophone.plan.data import Place
+from hydrophone.plan.types import DataType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,8 +73,8 @@ class Answer:
 class Sink:
     """Where results go. A connector overrides what it offers; files of one more format are a `FolderSink`.
 
-    A subscription of a graph in this process needs `process` and, to hear of the end, `done`; both run in the thread that drives the
-    graph. What they raise fails the subscription, and no other:
+    A subscription of a graph in this process needs `process`, and `subscribed`, `advance` and `done` where it has to know more; they run in
+    the thread that subscribes or drives the graph. What they raise fails the subscription, and no other:
 
     >>> import hydrophone as hp
     >>> class Latest(hp.Sink):
@@ -130,6 +131,12 @@ class Sink:
             f"subscribe: {self.place} takes no results of a graph",
             hint="subscribe a function, hp.write.memory(), or a class of your own with process(self, table, mark)",
         )
+
+    def subscribed(self, schema: pa.Schema, kind: DataType) -> None:
+        """Hear of the columns and the type of the results of a subscription, before it begins."""
+
+    def advance(self, mark: int) -> None:
+        """Hear that no later result belongs to an instant before `mark`, where no results say so."""
 
     def done(self, error: BaseException | None) -> None:
         """Hear that nothing more comes; `error` says why, if the subscription failed."""

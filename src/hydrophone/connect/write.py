@@ -9,10 +9,12 @@ from hydrophone.connect.hdf5_sink import Hdf5
 from hydrophone.connect.memory import Memory
 from hydrophone.connect.miniseed_sink import ENCODINGS, Miniseed
 from hydrophone.connect.parquet import Parquet
+from hydrophone.connect.ring.sink import Ring, ring_sink
 from hydrophone.connect.sink import Sink
 from hydrophone.connect.table import Table
 from hydrophone.connect.wav_sink import SUBTYPES, Wav
 from hydrophone.errors import ParameterError, path_text, user_line
+from hydrophone.model.time import Duration
 
 __all__ = [
     "Csv",
@@ -20,6 +22,7 @@ __all__ = [
     "Memory",
     "Miniseed",
     "Parquet",
+    "Ring",
     "Sink",
     "Table",
     "Wav",
@@ -28,6 +31,7 @@ __all__ = [
     "memory",
     "miniseed",
     "parquet",
+    "ring",
     "table",
     "wav",
 ]
@@ -166,3 +170,38 @@ def hdf5(path: str | PathLike[str]) -> Hdf5:
     [0.0, 1.0, 2.0]
     """
     return Hdf5(path_text(path, "write.hdf5: path"))
+
+
+def ring(
+    path: str | PathLike[str],
+    *,
+    size: int | str = "64MB",
+    readers: int = 1,
+    patience: Duration | None = "1min",
+    checksums: bool = True,
+) -> Ring:
+    """Write the results of a subscription, and their marks, into shared memory that other processes of this machine read.
+
+    One subscription of a `hydrophone.Graph` writes it (or a whole answer: ``query.save(...)``), and up to 64 readers follow:
+    `hydrophone.read.ring`. A reader that dies is dropped and counted; one that is slow holds up the writer.
+
+    Parameters
+    ----------
+    path : path of the ring
+        A bare name is a file of ``/dev/shm``, which is memory. Its owner alone may read it.
+    size : int or str
+        Bytes of memory. A message takes a quarter of it at most; more rows are several messages.
+    readers : int
+        How many readers the first row waits for. Others may join later, and read from then on.
+    patience : duration or None
+        How long to wait for these readers, and for a reader that leaves no room in the ring: then it is dropped, and ends with an
+        error. None: for as long as it lives.
+    checksums : bool
+        Whether messages have a CRC, which readers check.
+
+    Examples
+    --------
+    >>> ring("hydrophone-readings", size="16MB", readers=2)
+    Ring(path='hydrophone-readings', size=16777216, readers=2, patience=60.0, checksums=True)
+    """
+    return ring_sink(path_text(path, "write.ring: path"), size, readers, patience, checksums)

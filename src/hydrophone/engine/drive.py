@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
 
 from hydrophone.engine.graph import RunningGraph
-from hydrophone.engine.readers import Reader, Taken, reader
+from hydrophone.engine.readers import Ended, Reader, reader
 from hydrophone.engine.turns import Feed
 from hydrophone.errors import PlanError
 
@@ -25,10 +28,11 @@ class Driver:
     ----------
     rows : rows of a table that is read
     queued : tables that a source of its own thread may be ahead
+    burst : tables of each source that are taken in one turn, if they are there
     """
 
-    def __init__(self, graph: RunningGraph, rows: int, queued: int) -> None:
-        self._graph, self._rows, self._queued = graph, rows, queued
+    def __init__(self, graph: RunningGraph, rows: int, queued: int, burst: int) -> None:
+        self._graph, self._rows, self._queued, self._burst = graph, rows, queued, burst
         self._readers: dict[int, Reader] = {}
         self._arrived, self._stop, self._turn = threading.Event(), threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
@@ -56,13 +60,21 @@ class Driver:
             self._arrived.clear()
             self.open()
             feeds = self._graph.read_feeds()
-            taken: list[tuple[Feed, Taken]] = [(feed, self._readers[feed.number].take()) for feed in feeds]
-            something = [(feed, found) for feed, found in taken if found is not None]
+            something = [(feed, found) for feed in feeds for found in self._take(self._readers[feed.number])]
             if something:
-                self._graph.changes.run(lambda: self._graph.take(something))
+                self._graph.changes.run(lambda: self._graph.take(something), turn=True)
         finally:
             self._turn.release()
         return bool(something) if feeds else None
+
+    def _take(self, reader: Reader) -> Iterator[pa.Table | Ended]:
+        """What there is of one source, up to a burst."""
+        for _ in range(self._burst):
+            found = reader.take()
+            if found is not None:
+                yield found
+            if found is None or isinstance(found, Ended):
+                return
 
     def run(self) -> None:
         """Drive until there is nothing to read any more."""
@@ -73,6 +85,7 @@ class Driver:
         while (found := self.step()) is not None:
             if not found:
                 self._arrived.wait(NAP)
+        self._graph.changes.run(self._graph.flush)
 
     def start(self) -> None:
         """Drive in a thread, also what comes later, until `close`."""

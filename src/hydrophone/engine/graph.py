@@ -13,10 +13,13 @@ from hydrophone.compiler.ports import over_leaves
 from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit
 from hydrophone.engine.changes import Changes
+from hydrophone.engine.dispatch import Dispatcher
 from hydrophone.engine.late import Late
 from hydrophone.engine.meter import Meter, measure
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.placement import Placement
 from hydrophone.engine.readers import Ended
+from hydrophone.engine.schedulers import DEPTH_FIRST, Scheduler
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
 from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
@@ -44,15 +47,22 @@ class RunningGraph:
     ----------
     turns : the pipeline and the sources
     changes : what keeps turns and changes apart
+    dispatcher : what runs the regions of the pipeline
+    placement : where buffers stand that the user or measurements ask for
     subscriptions : those that are not done
     meters : what every station takes, gives and costs
     warm : roots that run on without a subscription
     resting : whether sinks are called and no operator works: queries may come
     """
 
-    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT) -> None:
+    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT, scheduler: Scheduler = DEPTH_FIRST) -> None:
         self.turns = Turns(Pipeline((), isolated=True), late, unmarked)
-        self.changes = Changes()
+        self.dispatcher = Dispatcher(self.pipeline, scheduler, self._deliver_roots)
+        self.turns.work = self.dispatcher.work
+        self.changes = Changes(self.dispatcher.quiet)
+        self.placement = Placement(scheduler)
+        self._readers: dict[Node, list[Subscription]] = {}
+        self._settling = False  # whether a region has asked for `settle`
         self.subscriptions: list[Subscription] = []
         self.warm: dict[Node, None] = {}
         self._feeds: dict[Node, Feed] = {}
@@ -70,11 +80,17 @@ class RunningGraph:
 
     # --- sources --------------------------------------------------------------------------------------------------------
 
+    def known(self, source: Source) -> Feed | None:
+        """The feed of a source that the graph has heard of."""
+        found = self._feeds.get(source.port(0))
+        if found is not None:
+            found.source.check_same(source)
+        return found
+
     def feed(self, source: Source) -> Feed:
         """The feed of a source, made when the graph first hears of it."""
-        known = self._feeds.get(source.port(0))
+        known = self.known(source)
         if known is not None:
-            known.source.check_same(source)
             return known
         feed = self.turns.follow(source)
         self._feeds[source.port(0)] = feed
@@ -91,6 +107,11 @@ class RunningGraph:
         compiled = compile_plan(root)
         return over_leaves([compiled], lambda source: leaf(self._feeds[source.port(0)]))[0]
 
+    def lowered(self, root: Node) -> Node | None:
+        """The operator of the pipeline that a query ends with, or would; None if the graph has not heard of its sources."""
+        known = all(source.port(0) in self._feeds for source in sources(root))
+        return self._over_ports(root, _port) if known else None
+
     # --- subscriptions --------------------------------------------------------------------------------------------------
 
     def subscribe(
@@ -102,6 +123,7 @@ class RunningGraph:
         new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
         self._run([*self._roots(), lowered])
         self.subscriptions.append(new)
+        self._group()
         for feed in feeds:
             waits = first_waiting_operator(root, feed.source)
             if waits != NOTHING:
@@ -233,6 +255,8 @@ class RunningGraph:
         gone = [r for r in pipeline.roots if r not in wanted]
         if gone:
             pipeline.drop(gone)
+        if new or gone:
+            self.lay_out()
         self._complete &= pipeline.stations.keys()
         self.meters = {node: meter for node, meter in self.meters.items() if node in pipeline.stations}
         self._made = {n: self._made.get(n, MIN_TIME) for n in endless}
@@ -243,8 +267,12 @@ class RunningGraph:
         """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
         feed.pushed = True
         for piece in self._cuts[feed.number].split(table):
-            self.turns.rows(feed.number, piece)
+            self._take(feed, piece)
             self.turn()
+
+    def _take(self, feed: Feed, table: pa.Table) -> None:
+        self.dispatcher.room()
+        self.turns.rows(feed.number, table)
 
     def take(self, taken: Iterable[tuple[Feed, pa.Table | Ended]]) -> None:
         """Take what sources gave, in one turn. An error of a source fails the subscriptions that read it."""
@@ -257,9 +285,9 @@ class RunningGraph:
                 else:
                     *before, last = self._cuts[feed.number].split(found)
                     for piece in before:
-                        self.turns.rows(feed.number, piece)
+                        self._take(feed, piece)
                         self.turn()
-                    self.turns.rows(feed.number, last)
+                    self._take(feed, last)
             except Exception as error:
                 self._fail(feed, error)
         self.turn()
@@ -268,6 +296,7 @@ class RunningGraph:
         """A source failed: so do all that read it, and it is not read any more."""
         feed.ended = True
         port = _port(feed)
+        self.dispatcher.quiet()
         with self._rest():
             for subscription in list(self.subscriptions):
                 if port in subscription.root.topological():
@@ -287,9 +316,12 @@ class RunningGraph:
         self.turn()
 
     def close(self, now: bool) -> None:
-        """End all sources, unless `now`, and all subscriptions."""
+        """End all sources, unless `now`, and all subscriptions. `TimeoutError` if sinks in threads do not come back."""
         if not now:
             self.end(self.turns.feeds)
+            if not self.dispatcher.finish():
+                raise TimeoutError
+            self.settle()
         with self._rest():
             for subscription in list(self.subscriptions):
                 subscription.close(None, now=True)
@@ -298,23 +330,68 @@ class RunningGraph:
 
     def turn(self) -> None:
         """Let progress pass and deliver results."""
+        dispatcher = self.dispatcher
+        dispatcher.refresh()
         self.turns.advance()
-        self.deliver()
+        if not dispatcher.threaded:
+            self._deliver_roots(self.pipeline.roots)
+            self.settle()
+            return
+        self._deliver_roots(dispatcher.head_roots)
+        if self._unsettled or self.turns.unswept:
+            self.flush()
+        if self.placement.is_due and self.placement.look(sum(feed.rows for feed in self.turns.feeds), self.meters):
+            dispatcher.quiet()
+            self.lay_out()
 
-    def deliver(self) -> None:
-        """Give what has reached the roots to the subscriptions, and end those that are over."""
+    def flush(self) -> None:
+        """Let all rows that came in go through, and end what is over."""
+        self.dispatcher.quiet()
+        self.turns.sweep()
+        self.settle()
+
+    def lay_out(self) -> None:
+        """Put buffers where they belong now."""
+        self.dispatcher.lay_out(self.placement.cuts(self.pipeline.stations, self.lowered))
+
+    def weigh(self, root: Node, weight: float) -> None:
+        """Give the operators of a query a weight."""
+        for source in sources(root):
+            self.feed(source)
+        self.dispatcher.weights[self._over_ports(root, _port)] = weight
+        self.dispatcher.weigh()
+
+    @property
+    def _unsettled(self) -> bool:
+        return bool(self.pipeline.failed) or any(s.done or s.over for s in self.subscriptions)
+
+    def _deliver_roots(self, roots: Iterable[Node]) -> None:
+        """Give what has reached some roots to the subscriptions."""
         pipeline = self.pipeline
+        # All of it before the first sink is called: sinks may subscribe, and `_made` must be of this turn then.
+        found = {root: pipeline.drain(root) for root in roots}
+        for root, batches in found.items():
+            if batches and root in self._made:
+                self._made[root] = max(self._made[root], *(latest_end(b) for b in batches))
+        if not self.changes.inside:  # a region in its thread
+            for root, batches in found.items():
+                self._deliver(root, batches, self._readers.get(root, ()))
+            over = any(s.done or s.over for root in found for s in self._readers.get(root, ()))
+            if (over or pipeline.failed) and not self._settling:
+                self._settling = True
+                self.changes.request(self.settle)
+            return
+        with self._rest():
+            for root, subscriptions in list(self._readers.items()):
+                if root in found:
+                    self._deliver(root, found[root], subscriptions)
+
+    def _group(self) -> None:
+        """Group the subscriptions by what they read."""
         readers: dict[Node, list[Subscription]] = {}
         for subscription in self.subscriptions:
             readers.setdefault(subscription.root, []).append(subscription)
-        # All of it before the first sink is called: sinks may subscribe, and `_made` must be of this turn then.
-        found = {root: pipeline.drain(root) for root in pipeline.roots}
-        for root, ends in self._made.items():
-            self._made[root] = max([ends, *(latest_end(b) for b in found[root])])
-        with self._rest():
-            for root, subscriptions in readers.items():
-                self._deliver(root, found[root], subscriptions)
-        self.settle()
+        self._readers = readers
 
     @contextmanager
     def _rest(self) -> Iterator[None]:
@@ -325,7 +402,7 @@ class RunningGraph:
         finally:
             self.resting = before
 
-    def _deliver(self, root: Node, batches: list[Batch], readers: list[Subscription]) -> None:
+    def _deliver(self, root: Node, batches: list[Batch], readers: Iterable[Subscription]) -> None:
         mark = self.pipeline.progress(root).mark
         made = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
         whole: dict[str, list[pa.Table]] = {}
@@ -344,6 +421,7 @@ class RunningGraph:
 
     def settle(self) -> None:
         """End the subscriptions that have failed or are over, and drop what nobody uses any more."""
+        self._settling = False
         failed = dict(self.pipeline.failed)
         with self._rest():
             for subscription in list(self.subscriptions):
@@ -354,6 +432,7 @@ class RunningGraph:
             warm = {**self.warm, **{s.root: None for s in done if s.warm}}
             self.warm = {root: None for root in warm if root not in failed}
             self.subscriptions = [s for s in self.subscriptions if not s.done]
+            self._group()
             self._run(self._roots())
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hydrophone.engine import checkpoint
+from hydrophone.engine.buffers import Buffer, Edge
 from hydrophone.engine.ingest import ingest, instants, key_slots
 from hydrophone.engine.late import LateRows
-from hydrophone.engine.stations import Station, scope_digest
+from hydrophone.engine.stations import Input, Reader, Station, scope_digest
 from hydrophone.errors import DataError, ParameterError, PlanError
 from hydrophone.model.batch import Batch, Ints, Progress
 from hydrophone.model.key_table import KeyTable
@@ -39,6 +41,7 @@ class Pipeline:
     stations : what runs the plans, inputs first
     ports : where rows come in, by number
     scopes : the key tables, by digest of their columns and types
+    buffers : those on edges that `cut` has cut; who cuts edges passes on what waits in them
     failed : the errors of roots that have failed, where there are several roots
     isolated : whether an error fails the roots that it concerns also where there is one root; else a single root raises it
     """
@@ -50,6 +53,8 @@ class Pipeline:
         self.ports: dict[int, Node] = {}
         self.scopes: dict[str, KeyTable] = {}
         self.failed: dict[Node, Exception] = {}
+        self.buffers: dict[Edge, Buffer] = {}
+        self._failing = threading.Lock()
         self._written = checkpoint.StoredBlocks()
         self.add(roots)
 
@@ -77,6 +82,8 @@ class Pipeline:
         for station in [s for s in self.stations.values() if not s.roots]:
             del self.stations[station.node]
             self._written.drop(station.digest)
+        self.buffers = {edge: buffer for edge, buffer in self.buffers.items() if edge[0] in self.stations}
+        self._find_heads()
         self.ports = {number: node for number, node in self.ports.items() if node in self.stations}
         for scope in self.scopes.keys() - {scope for s in self.stations.values() for scope in s.scopes}:
             del self.scopes[scope]
@@ -102,13 +109,48 @@ class Pipeline:
                 readers[source.node].append((station, port))
         for station in reversed(self.stations.values()):
             node = station.node
-            station.roots = set().union(*(reader.roots for reader, _ in readers[node]))
+            station.readers = tuple(readers[node])
+            station.roots = set().union(*(reader.roots for reader, _ in station.readers))
             station.roots |= {node} & set(self.roots)
-            station.live = not station.roots <= self.failed.keys()
-            station.consumers = tuple((reader, port) for reader, port in readers[node] if reader.live)
-            station.downstream = station.consumers[::-1]
             station.out = (station.out or []) if node in self.roots else None
+        self._find_heads()
+        self._prune()
+
+    def _find_heads(self) -> None:
+        """Find the stations that rows reach without a buffer, and the buffers behind them."""
+        heads: dict[Node, Station] = {}
+        for node, station in self.stations.items():
+            if not station.inputs or any(i.node in heads for i in station.inputs if isinstance(i, Station)):
+                heads[node] = station
+        self._heads = list(heads.values())
+        self._doors = [b for b in self.buffers.values() if b.source.node in heads]
+
+    def _prune(self) -> None:
+        """Leave out the stations that only failed roots need."""
+        for station in self.stations.values():
+            station.live = not station.roots <= self.failed.keys()
+        for station in self.stations.values():
+            station.consumers = tuple((reader, port) for reader, port in station.readers if reader.live)
+            station.downstream = tuple(
+                (self.buffers.get((reader.node, port), reader), port) for reader, port in station.consumers[::-1]
+            )
         self._remembering = [s for s in self.stations.values() if s.live and s.remembers]
+
+    def cut(self, edges: Collection[Edge], limit: int) -> None:
+        """Let buffers stand on these edges and on no others; those that go must be empty."""
+        for node, port in self.buffers.keys() - edges:
+            self._read(node, port, self.buffers.pop((node, port)).source)
+        for node, port in edges - self.buffers.keys():
+            reader = self.stations[node]
+            source = reader.inputs[port]
+            assert isinstance(source, Station)
+            self.buffers[node, port] = Buffer(source, reader, port, limit)
+            self._read(node, port, self.buffers[node, port])
+        self._link()
+
+    def _read(self, node: Node, port: int, source: Input) -> None:
+        reader = self.stations[node]
+        reader.inputs = tuple(source if p == port else i for p, i in enumerate(reader.inputs))
 
     @property
     def nodes(self) -> list[Node]:
@@ -232,7 +274,7 @@ class Pipeline:
 
     def advance(self, progress: Sequence[Progress]) -> None:
         """Take the progress of every port (by number), and pass it through all operators."""
-        for station in self.stations.values():
+        for station in self._heads:
             if not station.live:
                 continue
             if not station.inputs:
@@ -240,6 +282,21 @@ class Pipeline:
                 station.promise(progress[station.node.number])
             elif not (station.passes_on and station.pass_on()):
                 self._advance(station)
+        for buffer in self._doors:
+            buffer.mark()
+
+    def work(self, buffer: Buffer, what: Batch | Progress) -> None:
+        """Pass on what was taken out of a buffer, up to the next buffers."""
+        if not isinstance(what, Progress):
+            if buffer.live:
+                self._deliver(buffer, (what,))
+            return
+        buffer.progress = what
+        for station in buffer.stations:
+            if station.live and not (station.passes_on and station.pass_on()):
+                self._advance(station)
+        for after in buffer.outputs:
+            after.mark()
 
     def _advance(self, station: Station) -> None:
         assert station.kernel is not None
@@ -253,12 +310,12 @@ class Pipeline:
             if not self._isolated(station, error):
                 raise
 
-    def _deliver(self, station: Station, batches: Iterable[Batch]) -> None:
+    def _deliver(self, station: Reader, batches: Iterable[Batch]) -> None:
         """Pass on the batches of a station, depth first: a batch goes through all consumers before the next one is asked for.
 
         A stack instead of recursion: plans may be of any depth.
         """
-        stack: list[tuple[Station, int, Any]] = [(station, _NEXT_BATCH, iter(batches))]
+        stack: list[tuple[Reader, int, Any]] = [(station, _NEXT_BATCH, iter(batches))]
         at = station
         while stack:
             try:
@@ -285,18 +342,22 @@ class Pipeline:
                     raise
                 stack = [waiting for waiting in stack if waiting[0].live]
 
-    def _isolated(self, station: Station, error: Exception) -> bool:
+    def _isolated(self, station: Reader, error: Exception) -> bool:
         """Fail the roots that need a station which raised, and no others. With a single root, return False: the caller raises."""
         found = _located(station, error)
         if len(self.roots) == 1 and not self.isolated:
             if found is not error:
                 raise found from error
             return False
-        error = found
-        for root in station.roots:
-            self.failed.setdefault(root, error)
-        self._link()
+        self.fail(station.roots, found)
         return True
+
+    def fail(self, roots: Iterable[Node], error: Exception) -> None:
+        """Fail roots, and let what only they need rest."""
+        with self._failing:
+            for root in roots:
+                self.failed.setdefault(root, error)
+            self._prune()
 
     def check(self) -> None:
         """Raise the error of a failed root, for hosts whose roots belong together."""
@@ -379,14 +440,14 @@ def _nothing() -> None:
     """No marks of keys to advance."""
 
 
-def _located(station: Station, error: Exception) -> Exception:
+def _located(station: Reader, error: Exception) -> Exception:
     """An error of a station with the operator and the user's line."""
     found = _without_memory(station, error) if isinstance(error, MemoryError) else error
     station.locate(found)
     return found
 
 
-def _without_memory(station: Station, error: MemoryError) -> DataError:
+def _without_memory(station: Reader, error: MemoryError) -> DataError:
     """What an operator asked for in vain."""
     what, said = station.node.name(), " ".join(str(error).split())
     return DataError(

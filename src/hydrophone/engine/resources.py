@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.memory import memory_allowed
-from hydrophone.plan.parameters import whole
+from hydrophone.plan.parameters import byte_count, whole
 
 MEMORY_SHARE = 4
 """By default a run may take one of this many parts of what the process may have."""
@@ -15,8 +15,6 @@ MEMORY_UNKNOWN = 4 << 30
 """Bytes that the process is taken to have where the system does not tell."""
 MOST_THREADS = 256
 """More are a mistake."""
-
-_UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 
 def _cores() -> int:
@@ -55,22 +53,5 @@ class Resources:
                     f"{what}: threads must be between 1 and {MOST_THREADS}, got {threads}",
                     hint=f"None takes all cores, {default.threads} here",
                 )
-        size = default.memory if memory is None else _bytes(memory, f"{what}: memory")
+        size = default.memory if memory is None else byte_count(memory, f"{what}: memory")
         return cls(threads or default.threads, size, memory is not None)
-
-
-def _bytes(value: int | str, what: str) -> int:
-    text = str(value).strip().lower() if isinstance(value, str) else ""
-    unit = next((u for u in _UNITS if text.endswith(u)), None)
-    if unit is not None:
-        try:
-            found = int(float(text.removesuffix(unit)) * _UNITS[unit])
-        except (ValueError, OverflowError):
-            found = 0
-    else:
-        found = 0 if isinstance(value, str) else whole(value, what, 'bytes, or a text such as "500 MB"')
-    if found < 1:
-        raise ParameterError(
-            f"{what} must be a number of bytes above 0, got {value!r}", hint='such as "500 MB" or "2 GB"'
-        )
-    return found

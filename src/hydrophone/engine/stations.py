@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from hydrophone.engine.key_marks import KeyMarks
 from hydrophone.errors import HydrophoneError
-from hydrophone.model.batch import Batch, Ints, Mask, Progress
-from hydrophone.model.kernel import Joint, Kernel
+from hydrophone.model.batch import Batch, Mask, Progress
+from hydrophone.model.kernel import Kernel
 from hydrophone.model.key_table import KeyTable
 from hydrophone.model.marks import Mark, Marks, low_water_mark, marks_by_slot
 from hydrophone.model.state import HeldBatches, KeptRows, State
@@ -25,6 +25,43 @@ Scope = tuple[tuple[str, str], ...]
 """Names and types of key columns, as text."""
 
 
+class Input(Protocol):
+    """What a station reads: another station, or a buffer behind it."""
+
+    node: Node
+    progress: Progress
+
+    @property
+    def out_keys(self) -> KeyTable:
+        """The keys of what it gives."""
+
+    def mark_by_key(self) -> Mark:
+        """The mark of what it gives, or marks per key."""
+
+
+class Reader(Protocol):
+    """What takes batches: a station, or a buffer in front of it."""
+
+    node: Node
+    out: list[Batch] | None
+    downstream: tuple[tuple[Reader, int], ...]
+
+    @property
+    def step(self) -> Callable[[int, Batch], Iterable[Batch]]:
+        """Take a batch on an input port."""
+
+    @property
+    def live(self) -> bool:
+        """Whether a root that has not failed needs it."""
+
+    @property
+    def roots(self) -> set[Node]:
+        """The roots that need it."""
+
+    def locate(self, error: BaseException) -> None:
+        """Add the operator and the user's line to an error."""
+
+
 class Station:
     """A running operator, or a port.
 
@@ -34,8 +71,9 @@ class Station:
     ----------
     node : what it runs
     kernel : its kernel; at a port with progress per key the `KeyMarks`, at other ports None
-    inputs : the stations that it reads
-    consumers : the live stations that read it, with their port, in the order of creation
+    inputs : the stations that it reads, or the buffers in between
+    readers : the stations that read it, with their port, in the order of creation
+    consumers : those that are live
     keys, out_keys : the keys of the inputs and of the output
     states : what the kernel keeps, by name
     progress : the progress of the output
@@ -45,11 +83,13 @@ class Station:
     """
 
     def __init__(self, node: Node, inputs: Sequence[Station], out_keys: KeyTable) -> None:
-        self.node, self.inputs, self.out_keys = node, tuple(inputs), out_keys
+        self.node, self.out_keys = node, out_keys
+        self.inputs: tuple[Input, ...] = tuple(inputs)
         self.keys = self.inputs[0].out_keys if inputs else out_keys
         self.kernel = self._made(node)
+        self.readers: tuple[tuple[Station, int], ...] = ()
         self.consumers: tuple[tuple[Station, int], ...] = ()
-        self.downstream: tuple[tuple[Station, int], ...] = ()  # in reverse, for the stack
+        self.downstream: tuple[tuple[Reader, int], ...] = ()  # in reverse, for the stack
         self.progress = Progress(MIN_TIME)
         self.roots: set[Node] = set()
         self.out: list[Batch] | None = None
@@ -85,7 +125,7 @@ class Station:
                 getattr(type(kernel), name) is not getattr(Kernel, name) for name in ("idle", "forgettable", "release")
             )
         )
-        self._by_key: Ints | None = None
+        self._by_key: Mark | None = None
 
     # --- running --------------------------------------------------------------------------------------------------------
 
@@ -124,26 +164,13 @@ class Station:
         return tuple([i.progress.mark for i in self.inputs])
 
     def mark_by_key(self) -> Mark:
-        """The output mark, or marks per key.
-
-        Joint progress (a, b) gives marks per key too: keys whose other time is before b have the mark a.
-        """
-        progress = self.progress
-        mark = progress.mark if progress.by_key is None else progress.by_key
-        if not self.by_pairs or progress.joint is None or progress.joint[0] <= low_water_mark(mark):
-            return mark
+        """The output mark, or marks per key (see `key_marks_of`)."""
+        if not self.by_pairs:
+            progress = self.progress
+            return progress.mark if progress.by_key is None else progress.by_key
         if self._by_key is None:
-            self._by_key = self._of_pairs(mark, progress.joint)
+            self._by_key = key_marks_of(self, self.progress)
         return self._by_key
-
-    def _of_pairs(self, mark: Mark, joint: Joint) -> Ints:
-        assert self.paired is not None
-        start, other = joint
-        times = self.out_keys.column(self.paired).cast(pa.int64())
-        passed = times.fill_null(MAX_TIME).to_numpy(zero_copy_only=False) < other
-        own = marks_by_slot(mark, len(self.out_keys) + 1)
-        own[:-1][passed] = np.maximum(own[:-1][passed], start)
-        return own
 
     # --- keys and state -------------------------------------------------------------------------------------------------
 
@@ -178,6 +205,23 @@ class Station:
             while node is not None:
                 error.locate(node.name(), node.where)
                 node = node.inputs[0] if error.where is None and node.inputs else None
+
+
+def key_marks_of(station: Station, progress: Progress) -> Mark:
+    """The mark of what a station gives, or marks per key, if this is its progress.
+
+    Joint progress (a, b) gives marks per key too: keys whose other time is before b have the mark a.
+    """
+    mark = progress.mark if progress.by_key is None else progress.by_key
+    if not station.by_pairs or progress.joint is None or progress.joint[0] <= low_water_mark(mark):
+        return mark
+    assert station.paired is not None
+    start, other = progress.joint
+    times = station.out_keys.column(station.paired).cast(pa.int64())
+    passed = times.fill_null(MAX_TIME).to_numpy(zero_copy_only=False) < other
+    own = marks_by_slot(mark, len(times) + 1)
+    own[:-1][passed] = np.maximum(own[:-1][passed], start)
+    return own
 
 
 def _port_has_no_step(port: int, batch: Batch) -> Iterable[Batch]:

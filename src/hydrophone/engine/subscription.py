@@ -24,6 +24,9 @@ class Receiver(Protocol):
     def process(self, table: pa.Table, mark: int) -> None:
         """Take results; no later one is owned by an instant before `mark`."""
 
+    def advance(self, mark: int) -> None:
+        """The mark has moved, and no results came with it."""
+
     def done(self, error: BaseException | None) -> None:
         """Nothing more comes; `error` says why, if the subscription failed."""
 
@@ -74,6 +77,7 @@ class Subscription:
         self._pauses: list[Span] = []
         self._paused: int | None = None
         self._mark, self._made = MIN_TIME, MIN_TIME
+        self._given = MIN_TIME
         self._finished = threading.Event()
 
     def __repr__(self) -> str:
@@ -180,10 +184,15 @@ class Subscription:
     def give(self, tables: Iterable[pa.Table], mark: int) -> None:
         """Give results to the sink. What it raises fails this subscription."""
         try:
-            for table in tables:
-                if len(table):
-                    self.rows += len(table)
-                    self.sink.process(table, mark)
+            some = [table for table in tables if len(table)]
+            for table in some:
+                self.rows += len(table)
+                # The mark comes with the last table: rows of the others may lie before it.
+                self._given = mark if table is some[-1] else self._given
+                self.sink.process(table, self._given)
+            if mark > self._given:
+                self._given = mark
+                self.sink.advance(mark)
         except Exception as error:
             self.finish(error)
 

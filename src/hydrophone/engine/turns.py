@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,11 @@ MARKS_PER_SWEEP = 16
 """Unneeded keys are released at least once per this many marks."""
 SWEEP_ALWAYS_BELOW = 1024
 """With fewer keys, unneeded ones are released after every mark."""
+
+
+def _nothing_waits() -> bool:
+    """A pipeline without buffers."""
+    return True
 
 
 class Feed:
@@ -116,10 +122,12 @@ class Turns:
     ----------
     pipeline : what runs the queries
     feeds : the sources, by the number of their port
+    work : runs what waits in buffers, where there are any; it says whether nothing waits any more
     """
 
     def __init__(self, pipeline: Pipeline, late: Late, unmarked: int | None = UNMARKED_LIMIT, zoned: bool = False):
         self.pipeline, self._late = pipeline, late
+        self.work: Callable[[], bool] = _nothing_waits
         self.feeds: list[Feed] = []
         self._named: list[tuple[str, str]] = []
         self._counted: dict[int, int] = {}
@@ -157,12 +165,19 @@ class Turns:
         """Pass the progress of the sources through all operators, and release unneeded keys."""
         marks = [feed.progress for feed in self.feeds]
         self.pipeline.advance(marks)
-        self._sweep()
+        if self.work():
+            self.sweep()
         # A source without a promise is reported by `UnmarkedSources`.
         slowest = {i: self.pipeline.slowest_mark(i, p.mark) for i, p in enumerate(marks)}
         self._watch.see({i: MAX_TIME if self.feeds[i].tracker is None else mark for i, mark in slowest.items()})
 
-    def _sweep(self) -> None:
+    @property
+    def unswept(self) -> bool:
+        """Whether many keys have come since unneeded ones were released last."""
+        live = sum(table.live for table in self.pipeline.scopes.values())
+        return live > 2 * self._needed + SWEEP_ALWAYS_BELOW
+
+    def sweep(self) -> None:
         """Release unneeded keys. As this looks at every key, it waits for as many rows as the last sweep kept keys, or for some marks."""
         self._unswept += max(SWEEP_ALWAYS_BELOW, -(-self._needed // MARKS_PER_SWEEP))
         if self._unswept >= self._needed or all(feed.ended for feed in self.feeds):

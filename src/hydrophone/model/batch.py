@@ -373,6 +373,12 @@ class Windows:
         return len(self.slot)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the windows; windows that share samples count them each."""
+        labels = self.labels
+        return self.slot.nbytes + self.last.nbytes + self.values.nbytes + (0 if labels is None else labels.nbytes)
+
+    @property
     def time(self) -> Ints:
         """The instant of every window's last sample."""
         return self.base.times(self.slot, self.last)

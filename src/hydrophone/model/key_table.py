@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -40,6 +41,8 @@ class KeyTable:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
+        # Operators of several regions of a graph may look up keys at the same time.
+        self._lock = threading.RLock()
         self.used: Mask = np.zeros(0, np.bool_)
         self._columns: list[pa.Array] = [pa.array([], f.type) for f in schema]
         self._lookup: pa.Array = pa.array([], _lookup_type(schema))
@@ -74,10 +77,11 @@ class KeyTable:
         """The slot of every row; keys not seen before get a new one."""
         if not self.schema.names:
             return self.zeros(len(columns[0]) if columns else 0)
-        if self._recent is not None and _are_equal(columns, self._recent[0]):
-            return self._recent[1].copy()
-        slot = self._slots(columns)
-        self._recent = (columns, slot.copy()) if len(slot) <= _FEW_ROWS else None
+        with self._lock:
+            if self._recent is not None and _are_equal(columns, self._recent[0]):
+                return self._recent[1].copy()
+            slot = self._slots(columns)
+            self._recent = (columns, slot.copy()) if len(slot) <= _FEW_ROWS else None
         return slot
 
     def _slots(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Ints:
@@ -98,19 +102,22 @@ class KeyTable:
     def zeros(self, rows: int) -> Ints:
         """Slots for a scope without key columns: all rows have slot 0."""
         if not self.used.any():
-            self._add([], pa.nulls(1))
+            with self._lock:
+                if not self.used.any():
+                    self._add([], pa.nulls(1))
         return np.zeros(rows, np.int64)
 
     def columns(self, slot: Ints) -> list[pa.Array]:
         """The key columns of these slots."""
-        if self._shown is not None and len(slot) <= _FEW_ROWS and slot.tobytes() == self._shown[0]:
-            return list(self._shown[1])
-        if self._rows is not None:
-            rows = self._rows.rows[slot]
-            found = [pa.array(rows[:, i]).cast(f.type, safe=False) for i, f in enumerate(self.schema)]
-        else:
-            found = take_all(self._columns, slot)
-        self._shown = (slot.tobytes(), found) if len(slot) <= _FEW_ROWS else None
+        with self._lock:
+            if self._shown is not None and len(slot) <= _FEW_ROWS and slot.tobytes() == self._shown[0]:
+                return list(self._shown[1])
+            if self._rows is not None:
+                rows = self._rows.rows[slot]
+                found = [pa.array(rows[:, i]).cast(f.type, safe=False) for i, f in enumerate(self.schema)]
+            else:
+                found = take_all(self._columns, slot)
+            self._shown = (slot.tobytes(), found) if len(slot) <= _FEW_ROWS else None
         return list(found)
 
     def of_key(self, slot: int) -> str:
@@ -122,9 +129,10 @@ class KeyTable:
     def column(self, name: str) -> pa.Array:
         """One key column of all slots, free ones included."""
         at = self.schema.names.index(name)
-        if self._rows is not None:
-            return pa.array(self._rows.rows[: len(self), at]).cast(self.schema.field(at).type, safe=False)
-        return self._columns[at]
+        with self._lock:
+            if self._rows is not None:
+                return pa.array(self._rows.rows[: len(self), at]).cast(self.schema.field(at).type, safe=False)
+            return self._columns[at]
 
     def release(self, slots: Ints) -> None:
         """Forget these keys; their slots will be handed out again."""

@@ -1,4 +1,8 @@
-"""Identity of functions and classes: module, qualified name, code and closure values; never an address."""
+"""Identity of functions and classes: module, qualified name, code and closure values; never an address.
+
+Functions of this package are known by their name alone, so that they may be made faster without a change of identity. One that does
+something else gets another name, as an operator gets another version.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,8 @@ def identity(function: Callable[..., Any]) -> str:
     >>> identity(gain(2)) == identity(gain(2)), identity(gain(2)) == identity(gain(3))
     (True, False)
     """
+    if isinstance(function, types.FunctionType) and (known := _known_name(function)) is not None:
+        return known
     digest = hashlib.sha256(text_of(function).encode()).hexdigest()[:16]
     return f"{_module(function)}.{getattr(function, '__qualname__', type(function).__name__)}#{digest}"
 
@@ -101,7 +107,7 @@ def _text(value: Any, outer: _Outer) -> str:
             return f"<outer {distance}>"
     outer = (*outer, value)
     if isinstance(value, types.FunctionType):
-        return _function(value, outer)
+        return _known_name(value) or _function(value, outer)
     if isinstance(value, types.CodeType):
         return _code(value, outer)
     if type(value) is functools.partial:
@@ -113,7 +119,7 @@ def _text(value: Any, outer: _Outer) -> str:
     ):
         return f"method({value.__qualname__},{_text(value.__self__, outer)})"
     if isinstance(getattr(value, "py_func", None), types.FunctionType):  # compiled by Numba
-        return f"compiled({_function(value.py_func, outer)})"
+        return f"compiled({_known_name(value.py_func) or _function(value.py_func, outer)})"
     if is_library(type(value)) and (content := _content(value, outer)) is not None:
         return content
     named = f"{_module(value)}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
@@ -242,6 +248,17 @@ def _is_known_ufunc(value: Any) -> bool:
     """Whether a universal function is one of NumPy or SciPy: one that was made of a Python function has no name to know it by."""
     homes = (sys.modules.get(name) for name in ("numpy", "numpy.strings", "scipy.special"))
     return isinstance(value, np.ufunc) and any(getattr(home, value.__name__, None) is value for home in homes)
+
+
+def _known_name(function: types.FunctionType) -> str | None:
+    """The name of a function of this package that closes over nothing; functions of applications are users' functions."""
+    home = getattr(function, "__module__", None) or ""
+    if not is_ours(function) or home.startswith(_APPLICATIONS) or function.__closure__ or "<" in function.__qualname__:
+        return None
+    return f"{_module(function)}.{function.__qualname__}"
+
+
+_APPLICATIONS = tuple(f"{__name__.split('.')[0]}.{room}" for room in ("apps", "bench"))
 
 
 def _function(function: types.FunctionType, outer: _Outer) -> str:

@@ -140,3 +140,30 @@ def converted(value: Any, declared: str, what: str) -> Any:
     return (
         number.item() if isinstance(number, np.number | np.bool_) and not isinstance(number, np.timedelta64) else value
     )
+
+
+_BYTES = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+
+
+def byte_count(value: int | str, what: str) -> int:
+    """Bytes, as a number or as a text with a unit.
+
+    Examples
+    --------
+    >>> byte_count("64 MB", "ring: size"), byte_count(4096, "ring: size")
+    (67108864, 4096)
+    """
+    text = str(value).strip().lower() if isinstance(value, str) else ""
+    unit = next((u for u in _BYTES if text.endswith(u)), None)
+    if unit is not None:
+        try:
+            found = int(float(text.removesuffix(unit)) * _BYTES[unit])
+        except (ValueError, OverflowError):
+            found = 0
+    else:
+        found = 0 if isinstance(value, str) else whole(value, what, 'bytes, or a text such as "500 MB"')
+    if found < 1:
+        raise ParameterError(
+            f"{what} must be a number of bytes above 0, got {value!r}", hint='such as "500 MB" or "2 GB"'
+        )
+    return found

@@ -146,21 +146,12 @@ class AboveKernel(GridKernel[Segments]):
         """Stretches of samples that belong to an interval within runs (and report intervals)."""
         run, begin, lengths = stretches(x, self.inside(x))
         if self.report is not None:
-            run, begin, lengths = self._reported(x, run, begin, lengths)
+            run, begin, lengths = _cut_at_reports(x, self.report, run, begin, lengths)
         slot, index = x.slot[run], begin + (x.first - x.offsets[:-1])[run]
         # Adding zero makes -0.0 plain: which of the two zeros is larger would depend on the cut.
         peak = _peaks(np.ascontiguousarray(x.values), begin, lengths) + x.values.dtype.type(0)
         columns = pa.table({"peak": peak, "samples": lengths}, schema=self.out.columns)
         return Events(slot, index, index + lengths, columns)
-
-    def _reported(self, x: Segments, run: Ints, begin: Ints, lengths: Ints) -> tuple[Ints, Ints, Ints]:
-        """Stretches cut where a report interval ends."""
-        at, run = concat_ranges(begin, lengths), np.repeat(run, lengths)
-        share = x.base.instant(x.slot[run], at + (x.first - x.offsets[:-1])[run]) // self.report
-        fresh = np.ones(len(at), np.bool_)
-        fresh[1:] = (share[1:] != share[:-1]) | (at[1:] != at[:-1] + 1) | (run[1:] != run[:-1])
-        first = np.flatnonzero(fresh)
-        return run[first], at[first], np.diff(np.append(first, len(at)))
 
     def _joined(self, held: Events | None, new: Events) -> Events:
         """One piece where an open one goes on."""
@@ -191,6 +182,16 @@ class AboveKernel(GridKernel[Segments]):
         return Events(
             pieces.slot, base.times(pieces.slot, pieces.start), base.times(pieces.slot, pieces.stop), pieces.columns
         )
+
+
+def _cut_at_reports(x: Segments, report: int, run: Ints, begin: Ints, lengths: Ints) -> tuple[Ints, Ints, Ints]:
+    """Stretches cut where a report interval ends."""
+    at, run = concat_ranges(begin, lengths), np.repeat(run, lengths)
+    share = x.base.instant(x.slot[run], at + (x.first - x.offsets[:-1])[run]) // report
+    fresh = np.ones(len(at), np.bool_)
+    fresh[1:] = (share[1:] != share[:-1]) | (at[1:] != at[:-1] + 1) | (run[1:] != run[:-1])
+    first = np.flatnonzero(fresh)
+    return run[first], at[first], np.diff(np.append(first, len(at)))
 
 
 @compiled

@@ -1,0 +1,1 @@
+"""The ring buffer: rows for other processes of this machine, in memory that they share."""
