@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hydrophone.apps.soccer import field, heat_cells
 from hydrophone.apps.soccer.truth import Truth
 
 TOLERANCE = 100_000_000
