@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from hydrophone.apps.soccer.truth import Truth
 from hydrophone.errors import DataError
 from hydrophone.plan.data import Times
 
-SECONDS = 58
-MATCH = Match(seed=103, seconds=58)
+SECONDS = 45
+MATCH = Match(seed=103, seconds=100)
 TRUTH = Truth(MATCH)
 NS = field.KICK_OFFS[0] // 1000
 UNTIL = field.KICK_OFFS[0] + SECONDS * field.PS
@@ -36,7 +37,11 @@ def struck(table) -> pa.Table:
 
 
 def stops(*seconds: tuple[float, float]) -> pa.Table:
-    start, end = ([field.KICK_OFFS[0] + round(s * field.PS) for s in x] for x in zip(*seconds, strict=True)) if seconds else ([], [])
+    start, end = (
+        ([field.KICK_OFFS[0] + round(s * field.PS) for s in x] for x in zip(*seconds, strict=True))
+        if seconds
+        else ([], [])
+    )
     return pa.table({"start": pa.array(start, pa.int64()), "end": pa.array(end, pa.int64())})
 
 
@@ -59,49 +64,55 @@ def ordered(table: pa.Table) -> pa.Table:
 
 
 def test_sensors_are_told_apart_by_their_ids() -> None:
-    every = game.from_tables([pa.table({n: [s.sid for s in field.SENSORS] if n == "sid" else [0] * 42 for n in game.SCHEMA.names[1:]})])
+    every = game.from_tables(
+        [pa.table({n: [s.sid for s in field.SENSORS] if n == "sid" else [0] * 42 for n in game.SCHEMA.names[1:]})]
+    )
     assert sorted(game.balls(every).to_arrow()["sid"].to_pylist()) == sorted(field.BALLS)
     worn = {s.sid for s in field.SENSORS if 0 <= s.body < 16 and s.limb.endswith("leg")}
     assert set(game.legs(every).to_arrow()["sid"].to_pylist()) == worn == set(hits.LEGS["leg"].to_pylist())
 
 
-def test_hits_are_those_of_a_loop_over_the_rows(table, struck) -> None:
-    """As the paper says it: speed 15 ms ago, nearest leg within a metre, half a second of blind eye."""
-    rows = {s.sid: table.filter(pc.equal(table["sid"], s.sid)) for s in field.SENSORS if s.sid != 12}
-    columns = {sid: {n: t[n].to_numpy() for n in ("ts", "x", "y", "z", "v")} for sid, t in rows.items()}
-    ball = columns[4]
+def beside_a_leg(columns: dict[int, dict[str, np.ndarray]], sid: int) -> list[tuple[int, float, str]]:
+    """Sudden changes of a ball's speed within a metre of a leg: when, how far, and whose."""
+    worn = dict(zip(hits.LEGS["leg"].to_pylist(), hits.LEGS["player"].to_pylist(), strict=True))
+    ball = columns[sid]
     inside = (ball["x"] >= 0) & (ball["x"] <= 52_483) & (ball["y"] >= -33_960) & (ball["y"] <= 33_965)
     ball = {n: v[inside] for n, v in ball.items()}
     ns = ball["ts"] // 1000
+    if len(ns) < 2:
+        return []
     grid = np.arange(-(-ns[0] // 10**6), ns[-1] // 10**6 + 1) * 10**6
     after = np.searchsorted(ns, grid)
     near = (ns[after] - ns[np.maximum(after - 1, 0)] <= 20 * 10**6) & (after > 0) | (ns[after] == grid)
     speed = np.where(near, np.interp(grid, ns, ball["v"]), np.nan)
     change = speed[15:] - speed[:-15]
-    worn = dict(zip(hits.LEGS["leg"].to_pylist(), hits.LEGS["player"].to_pylist(), strict=True))
-    found, last = [], -np.inf
-    for at in np.flatnonzero((change >= 5e6) | (change <= -2e6)) + 15:
-        t = grid[at]
-        if t - last < 5e8:
-            continue
+    found = []
+    for t in grid[np.flatnonzero((change >= 5e6) | (change <= -2e6)) + 15].tolist():
         here = np.searchsorted(ns, t, side="right") - 1
-        best = (np.inf, "")
-        for sid, player in worn.items():
-            leg = columns[sid]
-            foot = np.searchsorted(leg["ts"] // 1000, t, side="right") - 1
-            if foot >= 0 and t - leg["ts"][foot] // 1000 <= 10**8:
-                away = np.sqrt(sum(float(ball[a][here] - leg[a][foot]) ** 2 for a in "xyz"))
-                best = min(best, (away, player))
-        if best[0] < 1_000:
-            found.append((int(t), best[1]))
-            last = t
+        for leg, player in worn.items():
+            times = columns[leg]["ts"] // 1000
+            foot = np.searchsorted(times, t, side="right") - 1
+            if foot >= 0 and t - times[foot] <= 10**8:
+                away = np.sqrt(sum(float(ball[a][here] - columns[leg][a][foot]) ** 2 for a in "xyz"))
+                found += [(t, away, player)] if away < 1_000 else []
+    return found
+
+
+def test_hits_are_those_of_a_loop_over_the_rows(table, struck) -> None:
+    """As the paper says it: speed 15 ms ago, nearest leg within a metre, half a second of blind eye."""
+    rows = {s.sid: table.filter(pc.equal(table["sid"], s.sid)) for s in field.SENSORS}
+    columns = {sid: {n: t[n].to_numpy() for n in ("ts", "x", "y", "z", "v")} for sid, t in rows.items()}
+    found: list[tuple[int, str]] = []
+    for t, _, player in sorted(x for sid in field.BALLS for x in beside_a_leg(columns, sid)):
+        if not found or t - found[-1][0] >= 5e8:
+            found.append((t, player))
     assert len(found) > 20
     assert list(zip(struck["t"].to_pylist(), struck["player"].to_pylist(), strict=True)) == found
 
 
 def test_hits_and_shots_agree_with_the_truth(table, struck) -> None:
     score = compare(found_hits(struck), true_hits(TRUTH, UNTIL))
-    assert score.true > 25
+    assert score.true > 20
     assert score.precision > 0.9
     assert score.recall > 0.85
     attempts = shots.attempts(game.from_tables([table])).to_arrow()
@@ -113,7 +124,7 @@ def test_hits_and_shots_agree_with_the_truth(table, struck) -> None:
 
 
 def test_possession_is_that_of_a_loop_over_hits(table, struck) -> None:
-    breaks = [(12.0, 18.0), (16.0, 20.0), (41.0, 44.0)]  # the first two overlap
+    breaks = [(12.0, 18.0), (16.0, 20.0), (31.0, 34.0)]  # the first two overlap
     found = {n: q.to_arrow() for n, q in everything(table, stops(*breaks)).items()}
     lost = possession.leaving(game.from_tables([table])).to_arrow()["t"].to_pylist()
     ends = sorted([*lost, *(NS + round(s * 1e9) for s, _ in breaks)])
@@ -133,11 +144,15 @@ def test_possession_is_that_of_a_loop_over_hits(table, struck) -> None:
     game_long = found["teams"].filter(pc.is_null(found["teams"]["window"])).sort_by("t").to_pylist()[-2:]
     teams = {r["team_id"]: r for r in game_long}
     for team in "AB":
-        mine = sum(v for p, v in held.items() if p in field.PLAYERS[:8]) if team == "A" else sum(v for p, v in held.items() if p in field.PLAYERS[8:])
+        mine = (
+            sum(v for p, v in held.items() if p in field.PLAYERS[:8])
+            if team == "A"
+            else sum(v for p, v in held.items() if p in field.PLAYERS[8:])
+        )
         assert teams[team]["time"] == pytest.approx(mine)
     assert sum(r["time_percent"] for r in game_long) == pytest.approx(100)
     spans = found["list"].sort_by("t").to_pylist()
-    assert all(a["end"] <= b["t"] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a["end"] <= b["t"] for a, b in itertools.pairwise(spans))
     assert sum(r["readings"] for r in spans) == sum(count.values())
 
 
@@ -158,23 +173,23 @@ def test_shots_end_with_the_next_hit_and_have_the_columns_of_the_challenge(table
     assert (up == rows.player_id.str.contains("A")).all()  # in the first half team A attacks towards positive y
 
 
-@pytest.mark.parametrize("rows", [4_001, 50_000])
+@pytest.mark.parametrize("rows", [20_011])
 def test_chunks_change_nothing(table, rows) -> None:
-    part = table.slice(0, 300_000)
-    for name, query in everything(part, stops((12.0, 18.0))).items():
+    part = table.slice(0, 110_000)
+    for name, query in everything(part, stops((2.0, 3.0))).items():
         whole = ordered(query.to_arrow())
         pieces = [p for p in query.batches(rows=rows) if len(p)]
         assert (ordered(pa.concat_tables(pieces)).equals(whole)) if pieces else not len(whole), name
 
 
 def test_all_four_at_once_are_the_same_as_one_by_one(table, tmp_path) -> None:
-    part = table.slice(0, 250_000)
+    part = table.slice(0, 70_000)
     path = tmp_path / "game.csv"
     with Writer(path) as out:
         out.write(part)
-    results = challenge.four(game.from_file(path), game.interruptions(stops((12.0, 15.0))))
+    results = challenge.four(game.from_file(path), game.interruptions(stops((2.0, 3.0))))
     together = challenge.collect(results, rows=30_000)
-    for name, query in challenge.four(game.from_tables([part]), game.interruptions(stops((12.0, 15.0)))).items():
+    for name, query in challenge.four(game.from_tables([part]), game.interruptions(stops((2.0, 3.0)))).items():
         assert ordered(together[name]).equals(ordered(query.to_arrow())), name
 
 
@@ -198,7 +213,11 @@ def test_a_ball_that_stops_sending_is_not_hit(table, struck) -> None:
 def test_who_has_silent_legs_hits_nothing(table, struck) -> None:
     """A leg whose last place is older than 100 ms is nowhere; the other leg still hits."""
     first = struck.to_pylist()[3]
-    mine = {s.sid for s in field.SENSORS if s.limb.endswith("leg") and 0 <= s.body < 16 and field.PLAYERS[s.body] == first["player"]}
+    mine = {
+        s.sid
+        for s in field.SENSORS
+        if s.limb.endswith("leg") and 0 <= s.body < 16 and field.PLAYERS[s.body] == first["player"]
+    }
     found = hits.hits(game.from_tables([without(table, mine, 0, SECONDS)])).to_arrow()
     late = [r for r in found.to_pylist() if r["t"] > NS + 2e8]
     assert first["player"] not in {r["player"] for r in late}
@@ -258,7 +277,10 @@ def test_pieces_of_a_file_are_the_whole(path, monkeypatch) -> None:
         assert piece.low == t[0]
         assert piece.high > t[-1]
         got.append(part)
-    assert pa.concat_tables(got)["t"].to_numpy().tolist() == pa.concat_tables(data.read(pieces[0].unit, None, ["t"]))["t"].to_numpy().tolist()
+    assert (
+        pa.concat_tables(got)["t"].to_numpy().tolist()
+        == pa.concat_tables(data.read(pieces[0].unit, None, ["t"]))["t"].to_numpy().tolist()
+    )
 
 
 def test_a_broken_row_in_a_piece_is_named_by_its_line_in_the_file(path, tmp_path, monkeypatch) -> None:

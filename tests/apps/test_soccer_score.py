@@ -21,7 +21,13 @@ def test_matches_are_as_many_as_can_be() -> None:
     """For instants the earliest free one is best: no matching by any other order finds more."""
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        found, true = ([Occurrence("ab"[k], t, t) for t, k in zip(rng.integers(0, 40, 5).tolist(), rng.integers(0, 2, 5), strict=True)] for _ in range(2))
+        found, true = (
+            [
+                Occurrence("ab"[k], t, t)
+                for t, k in zip(rng.integers(0, 40, 5).tolist(), rng.integers(0, 2, 5), strict=True)
+            ]
+            for _ in range(2)
+        )
         best = max(
             sum(a.player == b.player and abs(a.start - b.start) <= 4 for a, b in zip(found, order, strict=True))
             for order in itertools.permutations(true)
@@ -66,7 +72,13 @@ def test_lists_of_the_referee_are_read_as_they_are_written(tmp_path) -> None:
 def test_interruptions_are_paired_by_their_order(tmp_path) -> None:
     path = tmp_path / "stops.csv"
     second = field.KICK_OFFS[1] // 1000
-    times = [("Game Interruption Begin", 0), ("Game Interruption End", 3), ("Game Interruption Begin", 10), ("Game Interruption End", 12), ("Game Interruption Begin", 1700)]
+    times = [
+        ("Game Interruption Begin", 0),
+        ("Game Interruption End", 3),
+        ("Game Interruption Begin", 10),
+        ("Game Interruption End", 12),
+        ("Game Interruption Begin", 1700),
+    ]
     referee.write_list(path, [(name, second + t * 10**9) for name, t in times], 1)
     assert "2;Game Interruption End;00:00:03.000" in path.read_text()
     found = referee.read_interruptions(path, 1, offset=-1.3)

@@ -191,4 +191,6 @@ class TrailingWindows(Generic[StreamT]):
             raise ParameterError(
                 "trailing: agg: every aggregate needs a name, which becomes its column", hint="agg(time=hp.duration())"
             )
-        return self.stream._then(Trailing, lengths=self.lengths, aggregates=tuple(aggregates.items()), by=by, changed=changed)
+        return self.stream._then(
+            Trailing, lengths=self.lengths, aggregates=tuple(aggregates.items()), by=by, changed=changed
+        )

@@ -28,7 +28,11 @@ PERIOD = "100ms"
 HUM = 1.7
 """Frequency of the faulty sensors' hum, in Hz."""
 START = 1_760_000_000_000_000_000
-DEMOS = {"spectral": "hydrophone.apps.demo", "detect_audio": "hydrophone.apps.detect_audio"}
+DEMOS = {
+    "spectral": "hydrophone.apps.demo",
+    "detect_audio": "hydrophone.apps.detect_audio",
+    "soccer": "hydrophone.apps.soccer.demo",
+}
 """By name: the module whose `main` runs it."""
 SHORTEST = 120
 """Minimum seconds of readings: a stream waits for late rows and open windows before it gives results."""

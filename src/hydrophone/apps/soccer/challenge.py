@@ -69,4 +69,7 @@ def collect(results: Mapping[str, hp.Stream], rows: int = ROWS) -> dict[str, pa.
     """The same as whole tables by name."""
     parts: dict[str, list[pa.Table]] = {name: [] for name in results}
     run(results, lambda name, table: parts[name].append(table), rows)
-    return {name: pa.concat_tables(found) if found else query.head(0) for (name, query), found in zip(results.items(), parts.values(), strict=True)}
+    return {
+        name: pa.concat_tables(found) if found else query.head(0)
+        for (name, query), found in zip(results.items(), parts.values(), strict=True)
+    }

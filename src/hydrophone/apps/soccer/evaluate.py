@@ -73,7 +73,9 @@ def judge(match: Match, seconds: float, found: dict[str, pa.Table]) -> Evaluatio
     late = until // 1000
     return Evaluation(
         score.compare([o for o in score.found_hits(found["hits"]) if o.start < late], score.true_hits(truth, until)),
-        score.compare([o for o in score.found_shots(found["attempts"]) if o.start < late], score.true_shots(truth, until)),
+        score.compare(
+            [o for o in score.found_shots(found["attempts"]) if o.start < late], score.true_shots(truth, until)
+        ),
         _in_common(found["paces"], truth.intensity(), "status", until),
         _in_common(found["visits"], _numbered(truth.cells(GRID)), "status", until),
         _share_of_a(found["possessions"]) - _true_share_of_a(truth, until),
@@ -113,7 +115,8 @@ def _share_of_a(list_: pa.Table) -> float:
 def _true_share_of_a(truth: Truth, until: int) -> float:
     rows = [r for r in truth.possession().to_pylist() if r["start"] < until]
     times = score.shares(
-        (r["player"] in field.PLAYERS[:8] for r in rows), np.array([float(min(r["end"], until) - r["start"]) for r in rows])
+        (r["player"] in field.PLAYERS[:8] for r in rows),
+        np.array([float(min(r["end"], until) - r["start"]) for r in rows]),
     )
     total = sum(times.values())
     return times.get(True, 0.0) / total if total else 0.5

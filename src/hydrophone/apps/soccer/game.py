@@ -54,9 +54,9 @@ def from_tables(tables: Iterable[pa.Table]) -> hp.Stream:
     >>> sorted(set(match.to_arrow()["sid"].to_pylist()))[:3]
     [4, 8, 10]
     """
-    timed = [_timed(t) for t in tables]
+    parts = [timed(t) for t in tables]
     return hp.from_arrow(
-        pa.concat_tables([SCHEMA.empty_table(), *timed]), key="sid", time="t", progress=hp.ordered(), name="match"
+        pa.concat_tables([SCHEMA.empty_table(), *parts]), key="sid", time="t", progress=hp.ordered(), name="match"
     )
 
 
@@ -105,7 +105,7 @@ def stop_rows(stops: pa.Table, until: int | None = None) -> pa.Table:
     return pa.table(columns, schema=STOPS)
 
 
-def _timed(table: pa.Table) -> pa.Table:
+def timed(table: pa.Table) -> pa.Table:
     """With the time in nanoseconds."""
     return table.add_column(0, "t", pc.divide(table["ts"], 1000)).select(SCHEMA.names)
 

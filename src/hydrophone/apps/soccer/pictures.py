@@ -26,7 +26,7 @@ def draw(path: Path, found: dict[str, pa.Table], grid: tuple[int, int], seconds:
 
     figure, axes = plt.subplot_mosaic(
         [["a", "b", "one", "shots"], ["pace", "pace", "held", "held"]],
-        figsize=(13, 10.5),
+        figsize=(13, 9.6),
         height_ratios=[1.15, 1],
         layout="constrained",
     )
@@ -57,7 +57,9 @@ def pitch(ax: Any) -> None:
     ax.plot((left + right) / 2 + 6 * np.cos(round_), (low + high) / 2 + 6 * np.sin(round_), **line)
     for side, (post, other) in field.GOAL_X.items():
         end, middle = field.GOAL_LINE[side], (post + other) / 2
-        ax.plot([middle - 13, middle - 13, middle + 13, middle + 13], [end, end - side * 10, end - side * 10, end], **line)
+        ax.plot(
+            [middle - 13, middle - 13, middle + 13, middle + 13], [end, end - side * 10, end - side * 10, end], **line
+        )
         ax.plot([post, other], [end, end], color="0.1", lw=4, solid_capstyle="butt", zorder=4)
 
 
@@ -65,12 +67,13 @@ def heat(ax: Any, visits: pa.Table, players: tuple[str, ...], grid: tuple[int, i
     """How long some players were in each cell, on the field."""
     pitch(ax)
     mine = visits.filter(pc.is_in(visits["player"], pa.array(players)))
-    spent = np.bincount(mine["status"].to_numpy(), (mine["end"].to_numpy() - mine["t"].to_numpy()) / 1e9, grid[0] * grid[1])
+    spent = np.bincount(
+        mine["status"].to_numpy(), (mine["end"].to_numpy() - mine["t"].to_numpy()) / 1e9, grid[0] * grid[1]
+    )
     image = np.ma.masked_equal(spent.reshape(grid[1], grid[0]), 0)
-    ax.imshow(
-        image, origin="lower", extent=(*field.X, *field.Y), cmap=colours, vmin=0, vmax=np.percentile(spent[spent > 0], 98) if spent.any() else 1,
-        interpolation="nearest", alpha=0.9, zorder=2,
-    )  # fmt: skip
+    top = np.percentile(spent[spent > 0], 98) if spent.any() else 1
+    extent = (*field.X, *field.Y)
+    ax.imshow(image, origin="lower", extent=extent, cmap=colours, vmin=0, vmax=top, alpha=0.9, zorder=2)
 
 
 def shots(ax: Any, attempts: pa.Table) -> None:
@@ -82,7 +85,12 @@ def shots(ax: Any, attempts: pa.Table) -> None:
         ax.annotate("", xy=end, xytext=start, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.8}, zorder=5)
         ax.plot(*start, "o", color=colour, ms=5, zorder=6)
         ax.annotate(
-            f"{row['player_id']}, {row['speed'] * 3.6e-6:.0f} km/h", start, xytext=(5, 4), textcoords="offset points", fontsize=8, zorder=7
+            f"{row['player_id']}, {row['speed'] * 3.6e-6:.0f} km/h",
+            start,
+            xytext=(5, 4),
+            textcoords="offset points",
+            fontsize=8,
+            zorder=7,
         )
     ax.set_title(f"{len(attempts)} shots on goal" if len(attempts) != 1 else "1 shot on goal")
 
@@ -124,7 +132,13 @@ def held(ax: Any, possessions: pa.Table, seconds: float) -> None:
     last = share[-1]
     ax.text(seconds * 0.99, 17, f"team A {last:.0f} %", ha="right", color="#7a5f00", fontsize=11)
     ax.text(seconds * 0.99, 93, f"team B {100 - last:.0f} %", ha="right", color=TEAMS["B"], fontsize=11)
-    ax.set(title="Ball possession so far; the strip shows who has the ball", xlabel="seconds", ylabel="% of team A", ylim=(0, 100), xlim=(0, seconds))
+    ax.set(
+        title="Ball possession so far; the strip shows who has the ball",
+        xlabel="seconds",
+        ylabel="% of team A",
+        ylim=(0, 100),
+        xlim=(0, seconds),
+    )
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -137,7 +151,9 @@ def _colours(end: str) -> Any:
 def _times(paces: pa.Table, player: str) -> dict[str, float]:
     mine = paces.filter(pc.equal(paces["player"], player))
     out: dict[str, float] = {}
-    for status, start, end in zip(mine["status"].to_pylist(), mine["t"].to_pylist(), mine["end"].to_pylist(), strict=True):
+    for status, start, end in zip(
+        mine["status"].to_pylist(), mine["t"].to_pylist(), mine["end"].to_pylist(), strict=True
+    ):
         out[status] = out.get(status, 0.0) + (end - start) / 1e9
     return out
 

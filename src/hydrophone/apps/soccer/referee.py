@@ -48,7 +48,9 @@ def _nanoseconds(text: str, path: str | Path, number: int) -> int:
         return 0
     found = _TIME.fullmatch(text)
     if found is None:
-        raise DataError(f"{path}, line {number}: no time: {text!r}", hint="times are HH:MM:SS.mmm from the start of the half")
+        raise DataError(
+            f"{path}, line {number}: no time: {text!r}", hint="times are HH:MM:SS.mmm from the start of the half"
+        )
     hours, minutes, seconds = (int(part) for part in found.groups()[:3])
     return ((hours * 60 + minutes) * 60 + seconds) * 10**9 + int(found[4].ljust(3, "0")) * 10**6
 

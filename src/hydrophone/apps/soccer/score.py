@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
@@ -56,7 +55,9 @@ class Score:
         return f"{self.precision:6.1%} {self.recall:6.1%} {self.f:6.1%}"
 
 
-def compare(found: Iterable[Occurrence], true: Iterable[Occurrence], early: int = TOLERANCE, late: int = TOLERANCE) -> Score:
+def compare(
+    found: Iterable[Occurrence], true: Iterable[Occurrence], early: int = TOLERANCE, late: int = TOLERANCE
+) -> Score:
     """Match what was found with what there is, each at most once: the same player, and times that overlap.
 
     What was found may begin up to `late` nanoseconds after the true one has ended, and end up to `early` before it begins. In the order
@@ -91,7 +92,9 @@ def found_hits(table: pa.Table) -> list[Occurrence]:
 
 def true_hits(truth: Truth, until: int) -> list[Occurrence]:
     """All touches before an instant (picoseconds), those in the blind eye included."""
-    return [Occurrence(r["player"], r["ts"] // 1000, r["ts"] // 1000) for r in truth.hits().to_pylist() if r["ts"] < until]
+    return [
+        Occurrence(r["player"], r["ts"] // 1000, r["ts"] // 1000) for r in truth.hits().to_pylist() if r["ts"] < until
+    ]
 
 
 def found_shots(table: pa.Table) -> list[Occurrence]:

@@ -42,9 +42,7 @@ def shots(match: hp.Stream) -> hp.Stream:
     first_half = hp.col("t") < field.KICK_OFFS[1] // 1000
     attacks_up = (hp.col("team") == "A") == first_half
     since = (hp.col("t") - hp.col("hit")) * 1e-9
-    shot = flying.where(
-        ((hp.col("side") > 0) == attacks_up) & (since + hp.col("left") <= SECONDS) & (moved >= AWAY**2)
-    )
+    shot = flying.where(((hp.col("side") > 0) == attacks_up) & (since + hp.col("left") <= SECONDS) & (moved >= AWAY**2))
     return shot.with_columns(player_id=hp.col("player")).select(*COLUMNS, "hit")
 
 
@@ -55,4 +53,6 @@ def attempts(match: hp.Stream) -> hp.Stream:
     """
     shot = shots(match).key_by("player_id").session(PAUSE)
     ends = {f"{axis}{n}": how(axis) for axis in "xy" for n, how in ((1, hp.first), (2, hp.last))}
-    return shot.agg(hit=hp.max("hit"), first=hp.min("ts"), last=hp.max("ts"), rows=hp.count(), speed=hp.max("v"), **ends)
+    return shot.agg(
+        hit=hp.max("hit"), first=hp.min("ts"), last=hp.max("ts"), rows=hp.count(), speed=hp.max("v"), **ends
+    )
