@@ -79,19 +79,17 @@ def heat(ax: Any, visits: pa.Table, players: tuple[str, ...], grid: tuple[int, i
 def shots(ax: Any, attempts: pa.Table) -> None:
     """Every shot as a line from its first row to its last, with who shot and how fast."""
     pitch(ax)
-    for row in attempts.to_pylist():
+    rows, lines = attempts.sort_by("t").to_pylist(), []
+    for number, row in enumerate(rows, 1):
         colour = TEAMS[row["player_id"].removeprefix("G")[0]]
         start, end = ((row[f"x{n}"] / 1e3, row[f"y{n}"] / 1e3) for n in (1, 2))
-        ax.annotate("", xy=end, xytext=start, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.8}, zorder=5)
-        ax.plot(*start, "o", color=colour, ms=5, zorder=6)
-        ax.annotate(
-            f"{row['player_id']}, {row['speed'] * 3.6e-6:.0f} km/h",
-            start,
-            xytext=(5, 4),
-            textcoords="offset points",
-            fontsize=8,
-            zorder=7,
-        )
+        ax.annotate("", xy=end, xytext=start, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.6}, zorder=5)
+        ax.text(*start, str(number), color="white", fontsize=8, ha="center", va="center", zorder=7,
+                bbox={"boxstyle": "circle,pad=0.2", "fc": colour, "ec": "white"})  # fmt: skip
+        lines.append(f"{number}  {row['player_id']}  {row['speed'] * 3.6e-6:.0f} km/h")
+    # The list stands in the half with fewer shots.
+    upper = sum(row["y1"] > 0 for row in rows) * 2 <= len(rows)
+    ax.text(field.X[1] / 2, 11 if upper else -11, "\n".join(lines[:12]), ha="center", va="center", fontsize=9, zorder=8)
     ax.set_title(f"{len(attempts)} shots on goal" if len(attempts) != 1 else "1 shot on goal")
 
 
