@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,20 +19,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone as hp
-from hydrophone.apps.report import Report, picture_path, write_picture
+from hydrophone.apps.report import Report, at_least, check_picture, picture_path, write_picture
 from hydrophone.cli.progress_bar import Ticker
-from hydrophone.connect.files import check_output
 
 PERIOD = "100ms"
 HUM = 1.7
 """Frequency of the faulty sensors' hum, in Hz."""
 START = 1_760_000_000_000_000_000
 DEMOS = {
-    "spectral": "hydrophone.apps.demo",
-    "detect_audio": "hydrophone.apps.detect_audio",
-    "soccer": "hydrophone.apps.soccer.demo",
+    "spectral": "clean thousands of sensors, in batch and as a stream",
+    "soccer": "a match seen by the sensors of players and balls: how they run, who has the ball, shots on goal",
+    "detect_audio": "find calls in the recording of a microphone array",
+    "silence_filter": "cut the spoken parts out of a recording",
+    "pipeline_leak": "find where a pipe cracks, from the sensors along it",
+    "localize": "find where animals call and what kind they are, from several arrays of microphones",
+    "netmon": "put packets together again from damaged copies",
 }
-"""By name: the module whose `main` runs it."""
+"""By name: what it does. Each but the first is the module of this package with its name."""
 SHORTEST = 120
 """Minimum seconds of readings: a stream waits for late rows and open windows before it gives results."""
 Array = npt.NDArray[Any]
@@ -129,22 +131,27 @@ def _write(table: pa.Table, order: Array, folder: Path, files: int) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; the exit code says whether batch and stream agreed and the faulty sensors were found."""
     given = sys.argv[1:] if arguments is None else arguments
-    if given and DEMOS.get(given[0], DEMOS["spectral"]) != DEMOS["spectral"]:
-        code: int = import_module(DEMOS[given[0]]).main(given[1:])
+    if given and given[0] in DEMOS and given[0] != "spectral":
+        code: int = import_module(f"hydrophone.apps.{given[0]}").main(given[1:])
         return code
     options = _options(given)
-    # Check the path of the picture before any work.
-    check_output(str(options.picture), what="demo", overwrite=True)
+    check_picture(options.picture)
     with tempfile.TemporaryDirectory(prefix="hydrophone-demo-") as folder:
         return _run(Path(folder), options)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="hydrophone demo", description=__doc__)
+    demos = "\n".join(f"  {name.ljust(16)}{what}" for name, what in DEMOS.items())
+    parser = argparse.ArgumentParser(
+        prog="hydrophone demo",
+        description=__doc__,
+        epilog=f"demos, each with options of its own (hydrophone demo NAME --help):\n{demos}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("name", nargs="?", choices=DEMOS, default="spectral", help="which demo (default: %(default)s)")
-    parser.add_argument("--sensors", type=_at_least(2), default=2_000, help="default: %(default)s")
+    parser.add_argument("--sensors", type=at_least(2), default=2_000, help="default: %(default)s")
     parser.add_argument(
-        "--seconds", type=_at_least(SHORTEST), default=200, help="how long the sensors read (default: %(default)s)"
+        "--seconds", type=at_least(SHORTEST), default=200, help="how long the sensors read (default: %(default)s)"
     )
     parser.add_argument(
         "--picture", type=picture_path, default=Path("demo.png"), help="where the picture goes (default: %(default)s)"
@@ -152,20 +159,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _at_least(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a number of at least {least}, got {text!r}")
-        return int(text)
-
-    return number
-
-
 def _run(folder: Path, options: argparse.Namespace) -> int:
     from hydrophone.spark.quiet_start import quiet_start
     from hydrophone.spark.session import session
 
-    report = Report([])
+    report = Report()
     print("Hydrophone demo: clean thousands of sensors, in batch and as a stream")
     print("  making readings ...", flush=True)
     lake = make_lake(folder, options.sensors, options.seconds)

@@ -9,7 +9,6 @@ of all channels, and the delays between these say where it came from. The record
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.apps.report import Report, picture_path, write_picture
+from hydrophone.apps.report import Report, at_least, check_picture, demo_options, equal_on_spark, write_picture
 
 RATE = 48_000
 WINDOW = 32
@@ -188,11 +187,13 @@ LEVELS = (0.0, 3.0, 6.0, 10.0, 20.0)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run it in this process and on Spark; the exit code says whether both agreed and every call at 10 dB was found."""
-    parser = argparse.ArgumentParser(prog="hydrophone demo detect_audio", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=20, help="how long the recording is (default: %(default)s)")
-    parser.add_argument("--picture", type=picture_path, default=Path("detect_audio.png"), help="default: %(default)s")
+    parser = demo_options("detect_audio", __doc__)
+    parser.add_argument(
+        "--seconds", type=at_least(4), default=20, help="length of the recording (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
-    report = Report([])
+    check_picture(options.picture)
+    report = Report()
     print("Hydrophone demo: calls in the recording of a microphone array")
     recordings = {snr: record(options.seconds, snr) for snr in LEVELS}
     heard(recordings[LEVELS[0]].signal).to_arrow()  # compiles
@@ -203,26 +204,11 @@ def main(arguments: list[str] | None = None) -> int:
             found = heard(recording.signal).to_arrow()
         scores[snr] = judge(recording, found)
         report.add(f"  {len(recording.starts)} calls", str(scores[snr]))
-    same = _on_spark(recordings[LEVELS[-1]], found, report)
+    same = equal_on_spark(report, heard(recordings[LEVELS[-1]].signal), found)
     _draw(options.picture, recordings[LEVELS[-1]], found, scores)
     report.add("picture", str(options.picture))
     report.show()
     return 0 if same and scores[10.0].recall == scores[10.0].precision == 1.0 else 1
-
-
-def _on_spark(recording: Recording, found: pa.Table, report: Report) -> bool:
-    from hydrophone.spark.quiet_start import quiet_start
-    from hydrophone.spark.session import session
-
-    print("  starting Spark ...", flush=True)
-    with quiet_start():
-        spark = session("hydrophone demo")
-        spark.sparkContext.setLogLevel("ERROR")
-    answer = heard(recording.signal).to_spark(spark).toArrow()
-    spark.stop()
-    same = answer.sort_by("t").to_pylist() == found.sort_by("t").to_pylist()
-    report.add("Spark against this process", "equal" if same else "DIFFERENT")
-    return same
 
 
 def _draw(path: Path, recording: Recording, found: pa.Table, scores: dict[float, Score]) -> None:

@@ -24,6 +24,7 @@ BENCHES = {
     "vibration": "vibration:cases",
     "soccer": "soccer:cases",
     "frames_memory": "soccer:frames_memory",
+    "applications": "applications:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",
     "trill_q3": "trill:q3",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -179,11 +179,11 @@ def finish_aggregate(
         sums = total(x.astype(wide, copy=False))
         return np.divide(sums, size, out=sums)
     if kind in ("std", "kurtosis"):
-        mean, second, _, fourth = moments(x.astype(np.float64, copy=False))
+        mean, second, *higher = moments(x.astype(np.float64, copy=False))
         if kind == "std":
             return np.where(np.isfinite(mean), np.sqrt(second / size), np.nan)
         flat = ~np.isfinite(mean) | (second / size <= (np.finfo(np.float64).eps * mean) ** 2)
-        return np.where(flat, np.nan, size * fourth / np.where(flat, 1, second) ** 2 - 3)
+        return np.where(flat, np.nan, size * higher[1] / np.where(flat, 1, second) ** 2 - 3)
     energy = total(_squares(x))
     if kind == "energy":
         return energy
@@ -262,12 +262,13 @@ class Statistic(Node):
                 windows.shape[1],
                 lambda v: v.sum(axis=1),
                 lambda v: v.min(axis=1) if smallest else v.max(axis=1),
-                _row_moments,
+                partial(_row_moments, powers=(2,) if self.kind == "std" else (2, 3, 4)),
                 windows,
             ).astype(reduced_dtype(self.type), copy=False)
 
 
-def _row_moments(x: Array) -> Array:
+def _row_moments(x: Array, powers: tuple[int, ...]) -> Array:
+    """The mean, and the sums of these powers of the rest."""
     mean = x.mean(axis=1)
     rest = x - mean[:, None]
-    return np.stack([mean, *((rest**p).sum(axis=1) for p in (2, 3, 4))])
+    return np.stack([mean, *((rest**p).sum(axis=1) for p in powers)])
