@@ -14,6 +14,7 @@ from hydrophone.connect import write
 from hydrophone.connect.live import Source
 from hydrophone.connect.sink import Sink
 from hydrophone.engine import late
+from hydrophone.engine import shedding as shed
 from hydrophone.engine.schedulers import DepthFirst, Fifo, GraphThread, Hybrid, OperatorThreads, RunToCompletion
 from hydrophone.errors import (
     DataError,
@@ -112,6 +113,7 @@ __all__ = [
     "quadratic",
     "quantile",
     "read",
+    "shed",
     "slow",
     "std",
     "sum",

@@ -92,3 +92,9 @@ def soccer_like(path: str, said: Connection, share: tuple[int, int] | None) -> N
 def answer(rows: hp.Stream) -> hp.Stream:
     """Windows that need marks and keys."""
     return rows.tumble("50ms").agg(n=hp.count(), sum=hp.sum("value"), last=hp.last("value"))
+
+
+def run_query(path: str, said: Connection, query: Any, share: tuple[int, int] | None) -> None:
+    """Run a query over the players of a ring, and say its rows."""
+    players = hp.read.ring(path, key="player", time="t", share=share)
+    said.send(query(players).to_arrow().to_pydict())

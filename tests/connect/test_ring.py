@@ -338,10 +338,12 @@ def test_marks_travel_with_the_rows(path: Path) -> None:
 def test_a_writer_that_fails_says_why(path: Path) -> None:
     rows = pushed()
     with hp.Graph() as writing, hp.Graph() as reading:
+        ring = hp.write.ring(path)
         windows = rows.signal("value").sample(1, fill=hp.hold(max_gap=5)).window(1)
-        failing = writing.subscribe(windows.map(burning).overlap_add().events("value"), hp.write.ring(path))
+        failing = writing.subscribe(windows.map(burning).overlap_add().events("value"), ring)
         subscription = reading.subscribe(hp.read.ring(path, time="ts"), lambda table: None)
         reading.start()
+        ring.writer.wait_for_readers(1, 30)
         writing.push(rows, numbers(1, 9, 30))
         assert subscription.wait(30) and failing.error is not None
         assert "the sensor burns" in str(failing.error) and "failed: " in str(subscription.error)

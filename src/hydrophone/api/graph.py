@@ -24,6 +24,7 @@ from hydrophone.engine.drive import PATIENCE, Driver
 from hydrophone.engine.graph import RunningGraph, Start, one_source
 from hydrophone.engine.late import Action
 from hydrophone.engine.schedulers import Hybrid, Scheduler, check_scheduler
+from hydrophone.engine.shedding import Shed, check_shed
 from hydrophone.engine.subscription import Subscription
 from hydrophone.engine.turns import Feed
 from hydrophone.errors import ParameterError, PlanError
@@ -47,6 +48,8 @@ class Graph:
     ----------
     late : optional
         What happens to rows that come later than their source promised; an error for who sends them, unless this says otherwise.
+    shed : optional
+        Which rows of the sources are left out when the graph cannot keep up, or always: `hydrophone.shed`. None unless this says otherwise.
     rows : int
         Rows that are read of a source at a time.
     queue : int
@@ -79,6 +82,7 @@ class Graph:
         self,
         *,
         late: late.Late | None = None,
+        shed: Shed | None = None,
         rows: int = 65_536,
         queue: int = 8,
         scheduler: Scheduler | None = None,
@@ -90,7 +94,8 @@ class Graph:
         self._late = late
         if rows < 1 or queue < 1 or burst < 1:
             raise ParameterError(f"Graph: rows, queue and burst must be at least 1, got {rows}, {queue} and {burst}")
-        self._graph = RunningGraph(late or _ERROR, scheduler=check_scheduler(scheduler))
+        check_shed(shed, "Graph")
+        self._graph = RunningGraph(late or _ERROR, scheduler=check_scheduler(scheduler), shed=shed)
         self._driver = Driver(self._graph, rows, queue, burst)
         self._thread = ChangesThread(self._graph.changes) if self._graph.dispatcher.threaded else None
         self._closed = False
@@ -106,6 +111,7 @@ class Graph:
         start: str | Instant = "settled",
         close: Literal["auto", "warm"] = "auto",
         shape: str = "rows",
+        tolerance: float = 1.0,
     ) -> Subscription:
         """Give the results of a query to a sink, from now on.
 
@@ -120,6 +126,7 @@ class Graph:
             An instant: from then on, which must not be before the instant of "settled".
         close : "auto": what nobody else uses is closed with the subscription; "warm": it runs on, with its state, for later ones
         shape : "rows" or "segments"
+        tolerance : the largest share of rows that may be shed for this query, between 0 and 1: see `hydrophone.shed`
 
         Examples
         --------
@@ -139,12 +146,14 @@ class Graph:
         form = emit.check_shape(query.node.type, shape)
         if close not in ("auto", "warm"):
             raise ParameterError(f"subscribe: close must be 'auto' or 'warm', got {close!r}")
+        if isinstance(tolerance, bool) or not 0 <= tolerance <= 1:
+            raise ParameterError(f"subscribe: tolerance must be between 0 and 1, got {tolerance!r}")
         begin: Start = start if start in STARTS else instant(start)  # type: ignore[assignment]
 
         def begun() -> Subscription:
             receiver.subscribed(emit.result_schema(query.node.type, form), query.node.type)
             try:
-                return self._graph.subscribe(query.node, receiver, begin, close == "warm", form)
+                return self._graph.subscribe(query.node, receiver, begin, close == "warm", form, tolerance)
             except Exception as error:
                 receiver.done(error)
                 raise
@@ -170,6 +179,40 @@ class Graph:
         if query is not None:
             check_query(query, "release")
         self._now(lambda: self._graph.release(None if query is None else query.node))
+
+    @public
+    def shed(self, source: Query, policy: Shed | None) -> None:
+        """Shed rows of one source by another policy from the next turn on; None sheds nothing.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> graph, found = hp.Graph(), []
+        >>> subscription = graph.subscribe(rows, found.append)
+        >>> graph.shed(rows, hp.shed.fixed(0.5))
+        >>> graph.push(rows, {"ts": range(8), "value": [0.5] * 8})
+        >>> found[0]["ts"].to_pylist(), graph.nodes()[0]["skipped"], graph.shed_factors(rows)
+        ([1, 2, 5, 6], 4, [(0, 0.5)])
+        """
+        self._check_open("shed")
+        check_shed(policy, "shed")
+        feed = self._feed(source, "shed")
+        self._now(lambda: feed.shedding.use(policy))
+
+    @public
+    def shed_factors(self, source: Query) -> list[tuple[int, float]]:
+        """At which rows of a source the share that is shed has changed, and to what: ``hp.shed.pinned`` of it sheds the same rows again.
+
+        Examples
+        --------
+        >>> import hydrophone as hp
+        >>> rows = hp.from_arrow(pa.schema([("ts", pa.int64()), ("value", pa.float64())]), time="ts", progress=hp.ordered())
+        >>> hp.Graph(shed=hp.shed.fixed(0.25)).shed_factors(rows)
+        []
+        """
+        feed = self._feed(source, "shed_factors")
+        return self._now(lambda: list(feed.shedding.changes))
 
     # --- rows -----------------------------------------------------------------------------------------------------------
 
@@ -399,11 +442,12 @@ class Graph:
     def nodes(self) -> list[dict[str, Any]]:
         """What runs, inputs first, and how it does since it began: one entry per operator or source, whoever shares it.
 
-        ``operator`` and ``digest`` name it; ``rows_in``, ``rows_out``, ``batches`` and ``selectivity`` (rows out for each row in) count,
-        in samples for signals; ``rate`` is rows in per second by the clock, ``batch_ms`` milliseconds of work for a batch, marks
-        included; ``state_bytes`` is what it keeps, ``mark`` how far its results are final, in nanoseconds, ``queue`` how many tables of
-        a source, or batches and marks in front of an operator, wait, ``queue_bytes`` what these batches hold, ``region`` the region
-        of the scheduler that it runs in, and ``subscriptions`` how many read it.
+        ``operator`` and ``digest`` name it; ``rows_in``, ``rows_out``, ``skipped`` (rows that were shed), ``batches`` and
+        ``selectivity`` (rows out for each row in) count, in samples for signals; ``rate`` is rows in per second by the clock,
+        ``batch_ms`` milliseconds of work for a batch, marks included; ``state_bytes`` is what it keeps, ``mark`` how far its results
+        are final, in nanoseconds, ``queue`` how many tables of a source, or batches and marks in front of an operator, wait,
+        ``queue_bytes`` what these batches hold, ``region`` the region of the scheduler that it runs in, and ``subscriptions`` how many
+        read it.
 
         Examples
         --------
@@ -423,7 +467,8 @@ class Graph:
         station, meter = graph.pipeline.stations[node], graph.meters[node]
         feed = graph.turns.feeds[node.number] if isinstance(node, Port) else None
         rows = meter.rows_in if feed is None else feed.rows
-        given = meter.rows_out if feed is None else feed.rows - feed.late.count
+        skipped = 0 if feed is None else feed.shedding.skipped
+        given = meter.rows_out if feed is None else feed.rows - feed.late.count - skipped
         kept = feed.kept.nbytes if feed is not None and feed.kept is not None else 0
         buffers = [i for i in station.inputs if isinstance(i, Buffer)]
         return {
@@ -432,6 +477,7 @@ class Graph:
             "rows_in": rows,
             "rows_out": given,
             "batches": meter.batches,
+            "skipped": skipped,
             "selectivity": given / rows if rows else None,
             "rate": rows / max(now - meter.begun, 1e-9),
             "batch_ms": 1e3 * meter.seconds / meter.batches if meter.batches else None,

@@ -19,7 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import hydrophone as hp
-from hydrophone.apps.report import Report, at_least, check_picture, demo_options, equal_on_spark, write_picture
+from hydrophone.apps.report import (
+    Report,
+    at_least,
+    check_picture,
+    demo_options,
+    equal_on_spark,
+    sweep_noise,
+    write_picture,
+)
 
 RATE = 48_000
 WINDOW = 32
@@ -195,17 +203,14 @@ def main(arguments: list[str] | None = None) -> int:
     check_picture(options.picture)
     report = Report()
     print("Hydrophone demo: calls in the recording of a microphone array")
-    recordings = {snr: record(options.seconds, snr) for snr in LEVELS}
-    heard(recordings[LEVELS[0]].signal).to_arrow()  # compiles
     samples = options.seconds * RATE * len(MICROPHONES)
-    scores = {}
-    for snr, recording in recordings.items():
-        with report.timed(f"in this process, calls {snr:g} dB above the noise", samples, "samples"):
-            found = heard(recording.signal).to_arrow()
-        scores[snr] = judge(recording, found)
-        report.add(f"  {len(recording.starts)} calls", str(scores[snr]))
-    same = equal_on_spark(report, heard(recordings[LEVELS[-1]].signal), found)
-    _draw(options.picture, recordings[LEVELS[-1]], found, scores)
+    done = sweep_noise(
+        report, "calls", samples, LEVELS, lambda snr: record(options.seconds, snr), lambda r: heard(r.signal), judge
+    )
+    scores = {snr: score for snr, (_, _, score) in done.items()}
+    shown, found, _ = done[LEVELS[-1]]
+    same = equal_on_spark(report, heard(shown.signal), found)
+    _draw(options.picture, shown, found, scores)
     report.add("picture", str(options.picture))
     report.show()
     return 0 if same and scores[10.0].recall == scores[10.0].precision == 1.0 else 1

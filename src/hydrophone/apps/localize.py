@@ -21,7 +21,15 @@ import pyarrow as pa
 
 import hydrophone as hp
 from hydrophone.apps.detect_audio import MICROPHONES, RATE, SOUND, calls, microphones
-from hydrophone.apps.report import Report, at_least, check_picture, demo_options, equal_on_spark, write_picture
+from hydrophone.apps.report import (
+    Report,
+    at_least,
+    check_picture,
+    demo_options,
+    equal_on_spark,
+    sweep_noise,
+    write_picture,
+)
 
 MICS = len(MICROPHONES)
 BEFORE, AFTER = 480, 4320
@@ -278,18 +286,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     check_picture(options.picture)
     print("Hydrophone demo: where animals call, from four arrays of microphones")
-    report, scores = Report(), {}
-    samples = options.seconds * RATE * MICS * len(ARRAYS)
-    for snr in SNRS:
-        recording = record(options.seconds, snr)
-        with report.timed(f"in this process, calls at {snr:g} dB", samples, "samples"):
-            found = located(recording.signal).to_arrow()
-        scores[snr] = judge(recording, found)
-        report.add(f"  {len(recording.when)} calls", str(scores[snr]))
-        if snr == GOOD:
-            shown = recording, found
-    same = equal_on_spark(report, located(shown[0].signal), shown[1])
-    draw(options.picture, *shown, scores)
+    report, samples = Report(), options.seconds * RATE * MICS * len(ARRAYS)
+    done = sweep_noise(
+        report, "calls", samples, SNRS, lambda snr: record(options.seconds, snr), lambda r: located(r.signal), judge
+    )
+    scores = {snr: score for snr, (_, _, score) in done.items()}
+    shown, found, _ = done[GOOD]
+    same = equal_on_spark(report, located(shown.signal), found)
+    draw(options.picture, shown, found, scores)
     report.add("picture", str(options.picture))
     titles = ("calls over noise at 20 m, dB", "located", "place off by (median), m", "kind right", "false")
     report.table(titles, [(f"{snr:g}", *_cells(score)) for snr, score in scores.items()])

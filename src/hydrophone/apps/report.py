@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +16,8 @@ from hydrophone.api.query import Query
 from hydrophone.cli.progress_bar import Ticker, working
 from hydrophone.connect.files import check_output, write_then_rename
 
+Recorded = TypeVar("Recorded")
+Scored = TypeVar("Scored")
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -81,6 +83,26 @@ def at_least(least: int) -> Callable[[str], int]:
 def check_picture(path: Path) -> None:
     """Refuse a picture that cannot be written before any work."""
     check_output(str(path), what="demo", overwrite=True)
+
+
+def sweep_noise(
+    report: Report,
+    what: str,
+    samples: int,
+    levels: Sequence[float],
+    record: Callable[[float], Recorded],
+    query: Callable[[Recorded], Query],
+    judge: Callable[[Recorded, pa.Table], Scored],
+) -> dict[float, tuple[Recorded, pa.Table, Scored]]:
+    """Run a query on recordings with more and more signal over the noise: by level the recording, the answer and its score."""
+    done = {}
+    for level in levels:
+        recording = record(level)
+        with report.timed(f"in this process, {what} at {level:g} dB", samples, "samples"):
+            found = query(recording).to_arrow()
+        done[level] = recording, found, judge(recording, found)
+        report.add("  what was found", str(done[level][2]))
+    return done
 
 
 def equal_on_spark(report: Report, query: Query, here: pa.Table) -> bool:

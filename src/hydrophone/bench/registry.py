@@ -48,6 +48,7 @@ BENCHES = {
     "rolling": "overlap:rolling",
     "sliding_dft": "overlap:sliding_dft",
     "ring": "ring:cases",
+    "shedding": "shedding:cases",
 }
 """By name the module and the function that makes the cases."""
 

@@ -60,18 +60,21 @@ class Driver:
             self._arrived.clear()
             self.open()
             feeds = self._graph.read_feeds()
-            something = [(feed, found) for feed in feeds for found in self._take(self._readers[feed.number])]
+            something = [(feed, found) for feed in feeds for found in self._take(feed)]
             if something:
                 self._graph.changes.run(lambda: self._graph.take(something), turn=True)
         finally:
             self._turn.release()
         return bool(something) if feeds else None
 
-    def _take(self, reader: Reader) -> Iterator[pa.Table | Ended]:
-        """What there is of one source, up to a burst."""
-        for _ in range(self._burst):
-            found = reader.take()
+    def _take(self, feed: Feed) -> Iterator[pa.Table | Ended]:
+        """What there is of one source, up to a burst; how long the first of it has waited is its load."""
+        one = self._readers[feed.number]
+        for number in range(self._burst):
+            found = one.take()
             if found is not None:
+                if not number:
+                    feed.load = feed.shedding.load(one.delay, one.full)
                 yield found
             if found is None or isinstance(found, Ended):
                 return

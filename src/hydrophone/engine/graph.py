@@ -18,8 +18,10 @@ from hydrophone.engine.late import Late
 from hydrophone.engine.meter import Meter, measure
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.placement import Placement
+from hydrophone.engine.query_shedding import QueryShedding
 from hydrophone.engine.readers import Ended
 from hydrophone.engine.schedulers import DEPTH_FIRST, Scheduler
+from hydrophone.engine.shedding import Shed
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
 from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
@@ -50,12 +52,19 @@ class RunningGraph:
     dispatcher : what runs the regions of the pipeline
     placement : where buffers stand that the user or measurements ask for
     subscriptions : those that are not done
+    shedding : what is left out of sources and queries
     meters : what every station takes, gives and costs
     warm : roots that run on without a subscription
     resting : whether sinks are called and no operator works: queries may come
     """
 
-    def __init__(self, late: Late, unmarked: int | None = UNMARKED_LIMIT, scheduler: Scheduler = DEPTH_FIRST) -> None:
+    def __init__(
+        self,
+        late: Late,
+        unmarked: int | None = UNMARKED_LIMIT,
+        scheduler: Scheduler = DEPTH_FIRST,
+        shed: Shed | None = None,
+    ) -> None:
         self.turns = Turns(Pipeline((), isolated=True), late, unmarked)
         self.dispatcher = Dispatcher(self.pipeline, scheduler, self._deliver_roots)
         self.turns.work = self.dispatcher.work
@@ -72,6 +81,8 @@ class RunningGraph:
         self.meters: dict[Node, Meter] = {}
         self.resting = False
         self._histories = 0
+        self._shed = shed
+        self.shedding = QueryShedding(self)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -92,7 +103,7 @@ class RunningGraph:
         known = self.known(source)
         if known is not None:
             return known
-        feed = self.turns.follow(source)
+        feed = self.turns.follow(source, self._shed)
         self._feeds[source.port(0)] = feed
         self._cuts.append(MarkCuts(source))
         self._run(self._roots())
@@ -115,12 +126,19 @@ class RunningGraph:
     # --- subscriptions --------------------------------------------------------------------------------------------------
 
     def subscribe(
-        self, root: Node, sink: Receiver, start: Start = "settled", warm: bool = False, shape: emit.Shape = "rows"
+        self,
+        root: Node,
+        sink: Receiver,
+        start: Start = "settled",
+        warm: bool = False,
+        shape: emit.Shape = "rows",
+        tolerance: float = 1.0,
     ) -> Subscription:
         """Begin a subscription, between two turns."""
         feeds = [self.feed(source) for source in sources(root)]
         lowered, begin = self._begin(root, start)
         new = Subscription(lowered, sink, shape, warm, begin, self._change, lambda: max(f.latest_end for f in feeds))
+        new.tolerance = tolerance
         self._run([*self._roots(), lowered])
         self.subscriptions.append(new)
         self._group()
@@ -266,6 +284,7 @@ class RunningGraph:
     def push(self, feed: Feed, table: pa.Table) -> None:
         """Take rows of a source, in one turn, or in several where its promise asks for marks in between."""
         feed.pushed = True
+        self.shedding.begin_turn([feed])
         for piece in self._cuts[feed.number].split(table):
             self._take(feed, piece)
             self.turn()
@@ -276,6 +295,8 @@ class RunningGraph:
 
     def take(self, taken: Iterable[tuple[Feed, pa.Table | Ended]]) -> None:
         """Take what sources gave, in one turn. An error of a source fails the subscriptions that read it."""
+        taken = list(taken)
+        self.shedding.begin_turn(dict.fromkeys(feed for feed, _ in taken))
         for feed, found in taken:
             try:
                 if isinstance(found, Ended):
@@ -291,6 +312,11 @@ class RunningGraph:
             except Exception as error:
                 self._fail(feed, error)
         self.turn()
+
+    def lacks(self, nodes: Iterable[Node]) -> None:
+        """These operators are not given all rows any more: they cannot serve who needs all since the beginning."""
+        self._complete -= set(nodes)
+        self._made = {node: end for node, end in self._made.items() if node in self._complete}
 
     def _fail(self, feed: Feed, error: Exception) -> None:
         """A source failed: so do all that read it, and it is not read any more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Protocol, TypeAlias
@@ -40,6 +41,14 @@ class Reader(Protocol):
     def waiting(self) -> int:
         """Tables that wait in its queue."""
 
+    @property
+    def full(self) -> bool:
+        """Whether the queue had no room when rows were taken from it the last time."""
+
+    @property
+    def delay(self) -> float | None:
+        """Seconds that the latest rows have waited in the queue; None where there is none."""
+
     def close(self) -> None:
         """Stop reading."""
 
@@ -55,7 +64,7 @@ def reader(source: Source, rows: int, queued: int, arrived: threading.Event) -> 
 class DirectReader:
     """Reads in the thread that drives the graph, when it is asked."""
 
-    waiting = 0
+    waiting, full, delay = 0, False, None
 
     def __init__(self, source: Source, columns: list[str], rows: int) -> None:
         self._tables: Iterator[pa.Table] = iter(source.data.tables(columns, rows))
@@ -80,7 +89,8 @@ class ThreadReader:
 
     def __init__(self, source: Source, columns: list[str], rows: int, queued: int, arrived: threading.Event) -> None:
         self._source, self._arrived = source, arrived
-        self._queue: queue.Queue[pa.Table | Ended] = queue.Queue(queued)
+        self._queue: queue.Queue[tuple[float, pa.Table | Ended]] = queue.Queue(queued)
+        self.full, self.delay = False, 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._read, args=(columns, rows), daemon=True, name=f"hydrophone {source.title}"
@@ -99,9 +109,10 @@ class ThreadReader:
         self._put(ended)
 
     def _put(self, item: pa.Table | Ended) -> bool:
+        begun = time.monotonic()
         while not self._stop.is_set():
             try:
-                self._queue.put(item, timeout=0.1)
+                self._queue.put((begun, item), timeout=0.1)
             except queue.Full:
                 continue
             self._arrived.set()
@@ -110,10 +121,13 @@ class ThreadReader:
 
     def take(self) -> Taken:
         """What has come, if anything."""
+        full = self._queue.full()
         try:
-            return self._queue.get_nowait()
+            begun, item = self._queue.get_nowait()
         except queue.Empty:
             return None
+        self.full, self.delay = full, time.monotonic() - begun
+        return item
 
     @property
     def waiting(self) -> int:

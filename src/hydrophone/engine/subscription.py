@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -41,6 +42,9 @@ class Subscription:
     ----------
     error : why it failed: what the sink, a function of the user's or an operator raised; None while all is well
     rows : how many rows it has given
+    tolerance : the largest share of its rows that may be shed
+    skipped : how many rows were left out for this query alone, where its own part of the graph begins
+    seconds : how long its sink has taken
 
     Examples
     --------
@@ -72,6 +76,7 @@ class Subscription:
         self.root, self.sink, self.shape, self.warm = root, sink, shape, warm
         self.error: BaseException | None = None
         self.rows = 0
+        self.tolerance, self.skipped, self.seconds = 1.0, 0, 0.0
         self._change, self._latest_end = change, latest_end
         self._start, self._end = start, MAX_TIME
         self._pauses: list[Span] = []
@@ -183,6 +188,7 @@ class Subscription:
 
     def give(self, tables: Iterable[pa.Table], mark: int) -> None:
         """Give results to the sink. What it raises fails this subscription."""
+        begun = time.perf_counter()
         try:
             some = [table for table in tables if len(table)]
             for table in some:
@@ -195,6 +201,7 @@ class Subscription:
                 self.sink.advance(mark)
         except Exception as error:
             self.finish(error)
+        self.seconds += time.perf_counter() - begun
 
     @property
     def over(self) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hydrophone.engine.kept import KeptRows
 from hydrophone.engine.late import Late, LateRows
 from hydrophone.engine.pipeline import Pipeline
+from hydrophone.engine.shedding import Shed, SourceShedding
 from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, MarkWatch, UnmarkedSources
 from hydrophone.model.batch import Batch, Events, Progress, Segments
 from hydrophone.model.progress import Tracker, seen_times
@@ -38,12 +39,14 @@ class Feed:
     late : what happens to its late rows
     ended : whether it has no more rows
     pushed : whether the user pushes its rows, so that nobody reads it
-    rows : how many rows it has given, late ones too
+    rows : how many rows it has given, late ones and those that were shed too
     latest_end : the largest end of all rows that were not late; ``MIN_TIME`` before the first one
     kept : rows for queries that come later, where somebody asked for it
+    shedding : what is left out of its rows
+    load : how congested it is: 1 is what its shedding aims at; None where nobody knows
     """
 
-    def __init__(self, source: Source, number: int, late: Late) -> None:
+    def __init__(self, source: Source, number: int, late: Late, shed: Shed | None = None) -> None:
         self.source, self.number = source, number
         self.tracker = Tracker(source.progress) if source.progress else None
         self.late = LateRows(late, source.layout.time, source.layout.end, source.title)
@@ -51,9 +54,11 @@ class Feed:
         self.rows = 0
         self.latest_end = MIN_TIME
         self.kept: KeptRows | None = None
+        self.shedding = SourceShedding(source, shed)
+        self.load: float | None = None
 
     def admit(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
-        """The rows that are not late, as a batch; the marks of the source advance. Bad rows are an error, and move no mark."""
+        """The rows that are neither late nor shed, as a batch; the marks of the source advance. Bad rows are an error, and move no mark."""
         tracker = self.tracker
         if tracker is None:
             return self._batch(pipeline, table)
@@ -73,6 +78,7 @@ class Feed:
         return batch
 
     def _batch(self, pipeline: Pipeline, table: pa.Table) -> Batch | None:
+        table = self.shedding.split(table)
         batch = pipeline.batch(self.number, table) if len(table) else None
         if batch is not None and len(batch):
             self.latest_end = max(self.latest_end, latest_end(batch))
@@ -135,9 +141,9 @@ class Turns:
         self._watch = MarkWatch(self._named, zoned=zoned)
         self._unmarked = UnmarkedSources(self._named, unmarked)
 
-    def follow(self, source: Source) -> Feed:
+    def follow(self, source: Source, shed: Shed | None = None) -> Feed:
         """Take one more source."""
-        feed = Feed(source, len(self.feeds), self._late)
+        feed = Feed(source, len(self.feeds), self._late, shed)
         self.feeds.append(feed)
         self._named.append((source.title, NOTHING))
         return feed
@@ -148,7 +154,12 @@ class Turns:
 
     def rows(self, port: int, table: pa.Table) -> None:
         """Take rows of a source."""
-        feed, count = self.feeds[port], len(table)
+        feed = self.feeds[port]
+        for piece in feed.shedding.pieces(table, feed.rows):
+            self._rows(feed, port, piece)
+
+    def _rows(self, feed: Feed, port: int, table: pa.Table) -> None:
+        count = len(table)
         self._unswept += count
         batch = feed.admit(self.pipeline, table)
         feed.rows += count

@@ -376,11 +376,17 @@ def shard_of_keys(columns: Sequence[pa.Array | pa.ChunkedArray], shards: int, ro
     >>> shard_of_keys([pa.array(["a", "b", "a"])], 4, 3).tolist()
     [0, 3, 0]
     """
-    mixed = np.full(rows, np.uint64(0x9E3779B97F4A7C15))
+    return _remainders(hash_of_columns(columns, np.full(rows, np.uint64(0x9E3779B97F4A7C15))), np.uint64(shards))
+
+
+def hash_of_columns(
+    columns: Sequence[pa.Array | pa.ChunkedArray], mixed: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """Mix the values of some columns into the numbers `mixed`, one for each row; they are changed and returned."""
     for column in columns:
         flat = _flat_key_column(column, column.type.value_type if pa.types.is_dictionary(column.type) else column.type)
         _mix_in(mixed, _hash_column(flat))
-    return _remainders(mixed, np.uint64(shards))
+    return mixed
 
 
 def _hash_column(column: pa.Array) -> npt.NDArray[np.uint64]:

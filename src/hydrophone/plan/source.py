@@ -102,8 +102,8 @@ class Layout:
         return [n for n in self.schema.names if n in named]
 
     def with_payload(self, payload: frozenset[str]) -> Layout:
-        """The same layout with no other payload columns than these."""
-        kept = [f for f in self.schema if f.name in payload or f.name not in self.payload]
+        """The same layout with no other payload columns than these, and the sequence, which breaks ties."""
+        kept = [f for f in self.schema if f.name in payload or f.name not in self.payload or f.name == self.sequence]
         return replace(self, schema=pa.schema(kept))
 
     @property

@@ -51,6 +51,7 @@ LIFE_CHECK = 0.02
 LARGEST_MESSAGE = 4
 """A message takes one of so many parts of the ring at most, so that readers and writer work at the same time."""
 _ATTEMPTS = 100
+_OPTIONS = pa.ipc.IpcWriteOptions()  # else each message would look for them in the environment
 
 
 class RingWriter:
@@ -259,7 +260,7 @@ def _taken_over(path: Path, schema: pa.Schema) -> Memory | None:
 
 
 def _serialize(table: pa.Table, target: pa.NativeFile) -> None:
-    with pa.ipc.new_stream(target, table.schema) as stream:
+    with pa.ipc.new_stream(target, table.schema, options=_OPTIONS) as stream:
         stream.write_table(table)
 
 
