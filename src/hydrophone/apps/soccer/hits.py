@@ -68,7 +68,9 @@ def hits(match: hp.Stream) -> hp.Stream:
     # Every jump once for each leg, with the last place of that leg.
     pairs = jumps(match).select("x", "y", "z").lookup(LEGS, on="sid", many=True)
     beside = pairs.asof_join(legs, on={"leg": "sid"}, tolerance=SEEN)
-    away = sum((hp.col(axis) - hp.col(f"{axis}_right")) ** 2 for axis in "xyz")
-    near = beside.with_columns(nearness=-away, ball=hp.col("sid")).where(hp.col("nearness") > -(REACH**2))
+    x, y, z = (hp.col(axis) - hp.col(f"{axis}_right") for axis in "xyz")
+    near = beside.with_columns(nearness=-(x**2 + y**2 + z**2), ball=hp.col("sid")).where(
+        hp.col("nearness") > -(REACH**2)
+    )
     nearest = near.key_by().top_k(1, by="nearness", size=GRID)
     return nearest.dead_time(BLIND).select("ball", "x", "y", "z", "player", "team")
