@@ -61,7 +61,7 @@ def _run(match: Match, options: argparse.Namespace, folder: Path) -> int:
             found = challenge.collect(results(game.from_file(path), game.interruptions(stops)))
     same = True
     if not options.score and options.replay is None:
-        same = _on_spark(path, stops, found, report)
+        same = _on_spark(path, stops, found, count, report)
     if not options.score:
         minutes = f"{options.seconds // 60}:{options.seconds % 60:02} minutes"
         pictures.draw(
@@ -78,7 +78,7 @@ def _run(match: Match, options: argparse.Namespace, folder: Path) -> int:
     return 0 if same else 1
 
 
-def _on_spark(path: Path, stops: pa.Table, found: dict[str, pa.Table], report: Report) -> bool:
+def _on_spark(path: Path, stops: pa.Table, found: dict[str, pa.Table], rows: int, report: Report) -> bool:
     """The same queries on Spark, and whether they give the same rows."""
     from hydrophone.spark.quiet_start import quiet_start
     from hydrophone.spark.session import session
@@ -89,7 +89,7 @@ def _on_spark(path: Path, stops: pa.Table, found: dict[str, pa.Table], report: R
         spark.sparkContext.setLogLevel("ERROR")
     same = True
     for name, query in results(game.from_file(path), game.interruptions(stops)).items():
-        with report.timed(f"on Spark: {name}", 1, "queries"):
+        with report.timed(f"on Spark: {name}", rows, "rows"):
             answer = pa.table(query.to_spark(spark, shards=2).toArrow())
         equal = _rows(answer.cast(found[name].schema)) == _rows(found[name])
         report.add("  against this process", f"{'equal' if equal else 'DIFFERENT'}, {len(answer):,} rows")
