@@ -16,8 +16,7 @@ help: ## Show this list
 install: $(STAMP) ## Make the virtual environment
 
 test: $(STAMP) ## Run the tests, without the long ones
-	$(BIN)/pytest -m 'not soak and not spark' -n 2 --dist worksteal
-	$(BIN)/pytest -m 'not soak and spark' -n 2 --dist loadfile
+	$(BIN)/pytest -m 'not soak' -n 3 --dist loadgroup --no-loadscope-reorder
 
 soak: $(STAMP) ## Run all tests: the long ones too, many more examples of every law, and compiled code with checked bounds
 	$(BIN)/pytest --hypothesis-profile=soak --timeout=3600

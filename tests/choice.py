@@ -6,13 +6,15 @@ something about operators and their states, and more cases of these repeat it. `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import pytest
 from tests.cases import ALL_CASES, Case
 
-from hydrophone.compiler.compile import lower
+from hydrophone.compiler.compile import Host, compile_plan, lower
+from hydrophone.compiler.reach import reach_of_sources
+from hydrophone.engine.emit import result_schema
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.watch import waiting
 from hydrophone.errors import PlanError
@@ -58,6 +60,57 @@ def _marked(cases: Iterable[Case], now: set[str]) -> pytest.MarkDecorator:
     )
 
 
+# --- batches on Spark ---------------------------------------------------------------------------------------------------
+
+
+def for_slices() -> pytest.MarkDecorator:
+    """The cases that run as slices on Spark: in `make test` few that can for all that there is, and of those that are refused."""
+    return _marked(ALL_CASES, {c.name for c in [*_few(filter(_has_reach, ALL_CASES)), *_refused_slices()[:2]]})
+
+
+def for_shards() -> pytest.MarkDecorator:
+    """The cases that run as shards on Spark: in `make test` few for all that there is."""
+    return _marked(ALL_CASES, {c.name for c in _few(ALL_CASES)})
+
+
+def _few(cases: Iterable[Case]) -> list[Case]:
+    """Few cases that together have every operator, kernel with state and type of a result: what crosses to Spark and back.
+
+    What operators compute in slices and shards, the laws prove in this process.
+    """
+    return covering(cases, lambda c: _operators(c) | {k for k, _ in kept(c)} | _types(c))
+
+
+def _operators(case: Case) -> set[str]:
+    return {f"{type(n).__module__}.{type(n).__name__}" for n in case.plan.topological()}
+
+
+def _types(case: Case) -> set[str]:
+    return {str(t) for t in result_schema(case.plan.type, "rows").types}
+
+
+def _has_reach(case: Case) -> bool:
+    """Whether slices are possible: the answer at an instant depends on a known stretch of time around it."""
+    return all(r.bounded for r in reach_of_sources(compile_plan(case.plan, Host.SLICES)).values())
+
+
+def _refused_slices() -> list[Case]:
+    return [c for c in ALL_CASES if not _has_reach(c)]
+
+
+def covering(cases: Iterable[Case], features: Callable[[Case], set[str]]) -> list[Case]:
+    """Few cases that together have every feature that any of the cases has."""
+    cases = list(cases)
+    found = {c.name: features(c) for c in cases}
+    lacking: set[str] = set().union(*found.values())
+    chosen = []
+    while lacking:
+        best = max(cases, key=lambda c: len(found[c.name] & lacking))
+        lacking -= found[best.name]
+        chosen.append(best)
+    return chosen
+
+
 def asked(request: pytest.FixtureRequest, test: str) -> list[Case]:
     """The cases that this run of pytest asks of a test, for a fixture that answers many at once."""
     return [i.callspec.params["case"] for i in request.session.items if getattr(i, "originalname", "") == test]  # type: ignore[attr-defined]
@@ -74,7 +127,7 @@ def for_a_stream() -> pytest.MarkDecorator:
 @cache
 def one_for_every_kernel() -> list[Case]:
     """Few cases, for every kernel with state: a stream costs seconds."""
-    return every_kernel(filter(_ends, ALL_CASES))
+    return covering(filter(_ends, ALL_CASES), lambda c: {kernel for kernel, _ in kept(c)})
 
 
 def _ends(case: Case) -> bool:
@@ -87,19 +140,6 @@ def streamed() -> list[Case]:
     now = one_for_every_kernel()
     more = representative(filter(_ends, ALL_CASES))
     return [*now, *(c for c in more if c.name not in {n.name for n in now})]
-
-
-def every_kernel(cases: Iterable[Case]) -> list[Case]:
-    """Few cases that together run every kernel with state that any of the cases runs."""
-    cases = list(cases)
-    kernels = {c.name: {kernel for kernel, _ in kept(c)} for c in cases}
-    lacking: set[str] = set().union(*kernels.values())
-    chosen = []
-    while lacking:
-        best = max(cases, key=lambda c: len(kernels[c.name] & lacking))
-        lacking -= kernels[best.name]
-        chosen.append(best)
-    return chosen
 
 
 def can_stream(case: Case) -> bool:

@@ -31,24 +31,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if documented or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     if hasattr(config, "workerinput"):
-        items.sort(key=_share)
+        items.sort(key=lambda item: _group(item)[0])
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(_group(item)[1]))
 
 
-def _share(item: pytest.Item) -> float:
-    """Where two processes share the tests (``--dist=worksteal``), each begins with other cases, and so compiles other kernels.
+def _group(item: pytest.Item) -> tuple[int, str]:
+    """What one process of many runs (``--dist=loadgroup``), and how early it begins.
 
-    All tests of a case lie together: the first half of the table at the start, the second half at the end.
+    Two groups need Spark, so that there are two sessions. They come first, and while they wait another process runs files without Spark.
+    All tests of a case go last: they compile the same kernels, and are short, so that all processes end together.
     """
-    from tests.cases import ALL_CASES
+    file = item.nodeid.partition("::")[0]
+    if item.get_closest_marker("spark"):
+        session = 1 if Path(file).stem in _FIRST_SESSION else 2
+        return 0, f"spark-{session}"
+    case = getattr(getattr(item, "callspec", None), "params", {}).get("case")
+    return (1, file) if case is None else (2, f"case-{case.name}")
 
-    if not _places:
-        _places.update({c.name: n / len(ALL_CASES) for n, c in enumerate(ALL_CASES)})
-    case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
-    return _places.get(getattr(case, "name", ""), 0.5)
 
-
-_places: dict[str, float] = {}
-"""Of cases in the table: 0 is its start, 1 its end."""
+_FIRST_SESSION = {
+    "test_batch",
+    "test_checkpoints",
+    "test_csv_on_spark",
+    "test_docs",
+    "test_kill",
+    "test_lakes",
+    "test_streaming",
+}
+"""Files that take half of the time that all with Spark take."""
 
 
 # For every Java of Spark that a test starts: little is run often enough there to be worth the second compiler.

@@ -6,6 +6,7 @@ from hydrophone import plot
 from hydrophone.api import Signal, Stream, UniformSignal, Windowed, read
 from hydrophone.api.foreign import FUNCTIONS, NAMES
 from hydrophone.api.graph import Graph
+from hydrophone.api.hub import Hub
 from hydrophone.api.relations import union
 from hydrophone.api.samples import from_numpy
 from hydrophone.api.segments import sync, zip
@@ -56,6 +57,7 @@ __all__ = [
     "Fifo",
     "Graph",
     "GraphThread",
+    "Hub",
     "Hybrid",
     "HydrophoneError",
     "LateEventError",

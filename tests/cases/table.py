@@ -209,6 +209,8 @@ def _order(row: Row) -> Any:
 def _sortable(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_sortable(v) for v in value]
+    if value is None:  # within a list
+        return [(True, 0.0, 0.0)]
     parts = (value.real, value.imag) if isinstance(value, complex) else (float(value),)
     return [(p != p, 0.0 if p != p else p, math.copysign(1, p)) for p in parts]
 

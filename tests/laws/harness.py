@@ -27,6 +27,8 @@ EXAMPLES = settings.default.max_examples // 10 if settings.default.max_examples 
 """Examples per case: the table is long, so that a law still sees hundreds of runs in `make test`, and many thousands in `make soak`."""
 
 
+ROWS_IN_SHORT_INPUTS = 200
+
 FAR = 10**17
 """How far the marks of a stream go on after its last row, in nanoseconds: three years, longer than any case waits."""
 
@@ -169,9 +171,10 @@ class Run:
     def go(self, manner: Manner) -> list[Row]:
         rng = np.random.default_rng(manner.seed + 1)
         feeds = manner.feeds(self.sources)
+        chunk = manner.chunk * coarseness(sum(f.left for f in feeds))
         while any(f.left for f in feeds):
             port = int(rng.choice([i for i, f in enumerate(feeds) if f.left]))
-            self.pipeline.rows(port, feeds[port].take(int(rng.integers(1, manner.chunk + 1))))
+            self.pipeline.rows(port, feeds[port].take(int(rng.integers(1, chunk + 1))))
             if rng.random() < 0.7:
                 self.drain()
             if rng.random() < manner.eager:
@@ -200,6 +203,11 @@ class Run:
                 f"all sources have passed {last}, and the output mark is {self.promised}"
             )
             self.whole = len(self.found)
+
+
+def coarseness(rows: int) -> int:
+    """How many times larger than in short inputs the pieces of so many rows are: thousands of turns show no more than hundreds."""
+    return max(1, rows // ROWS_IN_SHORT_INPUTS)
 
 
 def _some_mark(legal: int, given: int, rng: np.random.Generator) -> int:

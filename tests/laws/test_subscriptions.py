@@ -33,7 +33,10 @@ from hydrophone.model.batch import Batch, Progress
 from hydrophone.model.kernel import Kernel, Stateless
 from hydrophone.model.time import MAX_TIME, MIN_TIME, add_time
 from hydrophone.plan.node import Node
-from hydrophone.plan.types import DataType
+from hydrophone.plan.types import DataType, StreamType, UniformType
+
+TAKEN = {"end", "peak", "samples"}
+"""Columns of intervals, which a key must not have."""
 
 # A run has up to eight subscriptions.
 LAW = settings(max_examples=max(EXAMPLES // 4, 1), phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -205,6 +208,8 @@ class World:
     def subscribe(self) -> None:
         inner = [n for n in self.query.node.topological() if shown(n)]
         node = self.query.node if self.rng.random() < 0.7 else inner[int(self.rng.integers(len(inner)))]
+        if self.rng.random() < 0.4:
+            node = self.relative(node)
         start: Any = str(self.rng.choice(["settled", "settled", "fresh", "history", "instant"]))
         ends, found = self.largest_ends(node), list[pa.Table]()
         endless = any(unbounded(n) for n in node.topological() if n.inputs)
@@ -222,6 +227,25 @@ class World:
         if self.starts:
             self.check_start(new, start, settled, endless)
         self.watched.append(Watched(node, new, found, ends if start == "fresh" else None))
+
+    def relative(self, node: Node) -> Node:
+        """The query behind one of some thresholds: with others of them it is a family. As it is, where nothing can be compared."""
+        level = float(self.rng.choice([-0.5, 0.0, 0.5, 1.0, 3.0]))
+        if isinstance(node.type, UniformType):
+            if node.type.channels or node.type.dtype.kind != "f" or {node.type.time, *node.type.key.names} & TAKEN:
+                return node
+            report = [None, 40][int(self.rng.integers(2))]
+            query = handle(node).above(level, report=report)  # type: ignore[attr-defined]
+            return query.where(hp.col("peak") < level + 1).node if self.rng.random() < 0.3 else query.node
+        if not isinstance(node.type, StreamType):
+            return node
+        numbers = [f for f in node.type.columns if pa.types.is_floating(f.type) or pa.types.is_signed_integer(f.type)]
+        if not numbers:
+            return node
+        value = hp.col(numbers[0].name)
+        number: Any = int(level) if pa.types.is_integer(numbers[0].type) else level
+        condition = value > number if self.rng.random() < 0.5 else value <= number
+        return handle(node).where(condition).node  # type: ignore[attr-defined]
 
     def check_start(self, new: Subscription, start: Any, settled: int, endless: bool) -> None:
         """The first instant is that of the law."""

@@ -14,7 +14,7 @@ from hydrophone.spark.streaming import sinks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hydrophone.spark.streaming.query import RunningQuery
+    from hydrophone.spark.streaming.running import RunningQuery
 
 SHARDS = 2
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from tests.cases import ALL_CASES, Case
-from tests.choice import asked, for_a_law
+from tests.cases import Case
+from tests.choice import asked, for_shards, for_slices
 
 import hydrophone as hp
 from hydrophone.api import Query
@@ -128,7 +128,7 @@ def by_shards(request: pytest.FixtureRequest, spark: SparkSession) -> Answers:
     return Answers(asked(request, "test_shards"), lambda c: c.build().to_spark(spark, plan="shards", shards=2))
 
 
-@for_a_law(ALL_CASES)
+@for_slices()
 def test_slices(case: Case, by_slices: Answers, golden: Callable[..., None]) -> None:
     try:
         answer = by_slices.of(case)
@@ -142,7 +142,7 @@ def test_slices(case: Case, by_slices: Answers, golden: Callable[..., None]) -> 
     golden("slices", case, answer)
 
 
-@for_a_law(ALL_CASES)
+@for_shards()
 def test_shards(case: Case, by_shards: Answers, golden: Callable[..., None]) -> None:
     answer = by_shards.of(case)
     if answer is not None:

@@ -19,7 +19,7 @@ import pytest
 from tests.spark.test_streaming import arrive, readings
 
 import hydrophone as hp
-from hydrophone.spark.streaming.query import RunningQuery
+from hydrophone.spark.streaming.running import RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,11 +34,11 @@ REPOSITORY = Path(__file__).parents[2]
 class Job:
     """The query in a process group of its own: driver, JVM and (in groups that die with it) Python workers."""
 
-    def __init__(self, home: Path, source: Path) -> None:
+    def __init__(self, home: Path, source: Path, module: str = "tests.spark.streaming_job") -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.log = (home / "log").open("ab")
-        command = [sys.executable, "-m", "tests.spark.streaming_job", str(home), str(source)]
+        command = [sys.executable, "-m", module, str(home), str(source)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])}
         self.process = subprocess.Popen(
             command, cwd=REPOSITORY, env=environment, stdout=self.log, stderr=self.log, start_new_session=True

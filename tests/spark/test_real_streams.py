@@ -29,7 +29,7 @@ from hydrophone.model.time import LAST_DATE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hydrophone.spark.streaming.query import RunningQuery
+    from hydrophone.spark.streaming.running import RunningQuery
 
 pytestmark = pytest.mark.spark
 

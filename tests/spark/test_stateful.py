@@ -32,8 +32,8 @@ from hydrophone.spark.exchange.shuffle import shard_labels
 from hydrophone.spark.exchange.table_bytes import table_from_bytes
 from hydrophone.spark.streaming import partial_aggregates
 from hydrophone.spark.streaming.chunks import SINK, Chunk, Kind, TaskProgress, key_columns, sort_by_content
-from hydrophone.spark.streaming.query import StreamPlan
 from hydrophone.spark.streaming.shard import Shard, ShardPlan, ShardTask, processor
+from hydrophone.spark.streaming.stage_plans import StreamPlan
 
 
 class Rehearsal:
@@ -438,7 +438,7 @@ def test_a_clock_that_is_ahead_is_the_same_in_all_shards(
         late += sum(sum(m["late"].values()) for m in stream.run({0: table.slice(at, 50)}))
     assert late == len(aside(tmp_path / "late")) > 50
     assert sorted(map(str, rows(pa.concat_tables(stream.late)))) == sorted(map(str, aside(tmp_path / "late")))
-    marks = {shard.trackers[0].mark for shard in stream.live.values()}
+    marks = {shard.intake.trackers[0].mark for shard in stream.live.values()}
     assert len(marks) == 1
     known = {json.dumps(json.loads(blocks["trackers"])[0]) for blocks in stream.state.values()}
     assert len(known) == 1, "shards believe different things"

@@ -13,7 +13,7 @@ from tests.spark.test_streaming import arrive, folders, readings, result
 
 import hydrophone as hp
 from hydrophone.engine.late import side
-from hydrophone.spark.streaming import query as streaming
+from hydrophone.spark.streaming import stage_plans as streaming
 from hydrophone.spark.streaming.chunks import FilePacker, Kind
 
 if TYPE_CHECKING:

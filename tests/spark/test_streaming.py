@@ -21,7 +21,8 @@ from tests.cases.table import assert_same, rows
 import hydrophone as hp
 from hydrophone.ops.aggregates.task_aggregates import ENTRIES
 from hydrophone.spark.streaming import claims, sinks, source_log
-from hydrophone.spark.streaming.query import RunningQuery, settings_of
+from hydrophone.spark.streaming.running import RunningQuery
+from hydrophone.spark.streaming.settings import settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

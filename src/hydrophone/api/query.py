@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pyspark.sql import DataFrame, SparkSession
 
-    from hydrophone.spark.streaming.query import RunningQuery
+    from hydrophone.spark.streaming.running import RunningQuery
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,9 +98,10 @@ class Query:
         looks at are not read, nor are files and row groups of Parquet that cannot matter.
 
         Files are read piece by piece. Where files or folders hold whole keys, `threads` of them are worked on at the same time (by
-        default as many as there are cores), and a function of your own is called from several threads: give ``threads=1`` if it must
-        not be. `memory` bounds the rows and results that are on their way (``"500 MB"``; by default a quarter of what the process may
-        have), beside the state of operators and the answer itself. Neither changes an answer nor the order of its rows.
+        default as many as there are cores); elsewhere, also in memory, as many slices of time, each with the reach around it, where
+        data is large and the reach is short. A function of your own is then called from several threads: give ``threads=1`` if it
+        must not be. `memory` bounds the rows and results that are on their way (``"500 MB"``; by default a quarter of what the
+        process may have), beside the state of operators and the answer itself. Neither changes an answer nor the order of its rows.
         """
         form = emit.check_shape(self.node.type, shape)
         wanted = ResultRange.of(self.node.type, keys, start, end, form, "to_arrow")

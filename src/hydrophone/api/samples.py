@@ -13,7 +13,7 @@ from hydrophone.api.handles import UniformSignal
 from hydrophone.api.recordings import clock_of_start
 from hydrophone.arguments import public
 from hydrophone.connect.arrow import ArrowData
-from hydrophone.connect.recording import BLOCK, SAMPLES, TIME, Track, sample_array
+from hydrophone.connect.recording import BLOCK, SAMPLES, TIME, Track, arrays_of_samples
 from hydrophone.errors import ParameterError
 from hydrophone.model.progress import Policy
 from hydrophone.model.time import Duration, Instant, instant, period
@@ -22,6 +22,8 @@ from hydrophone.plan.source import Layout, Source
 from hydrophone.plan.types import STAMPS, Clock
 
 KEY = "key"
+LARGEST_CHUNK = 1 << 30
+"""Samples in a chunk of the column: their places in it have 32 bits."""
 
 
 @public
@@ -110,14 +112,13 @@ def _table(
     first = grid.index_at(start)[0]
     keys, begins, parts = [], [], []
     for key, x in arrays.items():
-        for at in range(0, len(x), BLOCK):
-            keys.append(key)
-            begins.append(grid.instant(first + at))
-            parts.append(x[at : at + BLOCK])
-    samples = pa.chunked_array(
-        [sample_array([part.astype(kind, copy=False)]) for part in parts]
-        or [sample_array([a[:0] for a in arrays.values()])[:0]]
-    )
+        for whole in range(0, len(x) or 1, LARGEST_CHUNK):
+            part = x[whole : whole + LARGEST_CHUNK]
+            cuts = np.append(np.arange(0, len(part), BLOCK), len(part))
+            keys += [key] * (len(cuts) - 1)
+            begins += grid.instant(first + whole + cuts[:-1]).tolist()
+            parts.append(arrays_of_samples(part.astype(kind, copy=False), cuts))
+    samples = pa.chunked_array(parts)
     columns = {TIME: pa.array(begins, pa.int64()).cast(STAMPS[clock]), SAMPLES: samples}
     try:
         return pa.table(({KEY: pa.array(keys, pa.array(list(arrays)).type)} if keyed else {}) | columns), grid

@@ -108,7 +108,8 @@ def _pattern(text: str) -> str:
 
 def _line(result: Result) -> str:
     note = "" if result.agrees else "   ANSWERS DIFFER"
-    ours, peers = (f"{value:8.3f} {result.unit}" for value in (result.ours_s, result.peer_s))
+    values = ((result.ours_s, result.ours_95), (result.peer_s, result.peer_95))
+    ours, peers = (f"{value:8.3f} {result.unit}{'' if half is None else f' ± {half:.3g}'}" for value, half in values)
     times = f"ours {ours}   {result.peer:24} {peers}   x{result.ratio:7.2f}"
     memory = f"   {result.ours_peak_mb:.0f} and {result.peer_peak_mb:.0f} MB"
     return f"{result.bench:14} {result.case:44} {times}{memory}{note}"

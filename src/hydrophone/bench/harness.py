@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import numpy.typing as npt
 import psutil
+from scipy.special import stdtrit
 
 from hydrophone.cli.progress_bar import working
 
@@ -67,6 +68,22 @@ class Case:
         return self.name, *self.also
 
 
+Measured = Mapping[str, tuple[Sequence[float], Answer]]
+"""For "ours" and every peer, the times that count and the answer."""
+
+
+def in_turn(ways: Mapping[str, Callable[[], tuple[float, Answer]]], trials: int) -> Measured:
+    """Ways that measure themselves, in turn: what else the machine does meets all of them. The first turn warms up and does not count."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    answers: dict[str, Answer] = {}
+    for trial in range(trials + 1):
+        for name, way in ways.items():
+            took, answers[name] = way()
+            if trial:
+                found[name].append(took)
+    return {name: (times, answers[name]) for name, times in found.items()}
+
+
 @dataclass(frozen=True)
 class Turns:
     """A case that takes turns by itself, such as queries that run on and get their micro-batches one after the other.
@@ -79,7 +96,7 @@ class Turns:
     """
 
     name: str
-    run: Callable[[], Mapping[str, tuple[Sequence[float], Answer]]]
+    run: Callable[[], Measured]
     unit: str = "s"
 
     @property
@@ -92,7 +109,8 @@ class Turns:
 class Result:
     """A row of the table: `ratio` is the peer's time over ours (above 1: we are faster).
 
-    Where `unit` is not "s", `ours_s` and `peer_s` are in that unit; less is better all the same.
+    Where `unit` is not "s", `ours_s` and `peer_s` are in that unit; less is better all the same. `ours_95` and `peer_95` are half the
+    width of the 95 % interval of the mean, where there were enough runs.
     """
 
     bench: str
@@ -106,6 +124,8 @@ class Result:
     ours_peak_mb: float
     peer_peak_mb: float
     unit: str = "s"
+    ours_95: float | None = None
+    peer_95: float | None = None
 
     @property
     def agrees(self) -> bool:
@@ -114,7 +134,10 @@ class Result:
 
     def as_json(self) -> str:
         """One line; seconds go without saying."""
-        return json.dumps({name: value for name, value in asdict(self).items() if (name, value) != ("unit", "s")})
+        usual = {"unit": "s", "ours_95": None, "peer_95": None}
+        return json.dumps(
+            {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
+        )
 
 
 def digest(answer: Answer) -> str:
@@ -162,7 +185,23 @@ def measure(bench: str, case: Case | Turns, clock: Callable[[], float] = time.pe
                 round(mine.peak, 1),
                 round(other.peak, 1),
                 case.unit if isinstance(case, Turns) else "s",
+                interval(mine.seconds),
+                interval(other.seconds),
             )
+
+
+def interval(values: Sequence[float]) -> float | None:
+    """Half the width of the 95 % interval of the mean by Student's t; None for fewer than five values.
+
+    Examples
+    --------
+    >>> interval([1.0, 2.0, 3.0, 4.0, 5.0]), interval([1.0])
+    (1.9632, None)
+    """
+    if len(values) < 5:
+        return None
+    error = statistics.stdev(values) / len(values) ** 0.5
+    return round(float(stdtrit(len(values) - 1, 0.975)) * error, 4)
 
 
 def _runs(bench: str, case: Case, clock: Callable[[], float]) -> tuple[dict[str, Taken], dict[str, Taken]]:

@@ -1,4 +1,4 @@
-"""The command line: run, explain, inspect, doctor, warm, state, demo, bench."""
+"""The command line: run, explain, inspect, doctor, warm, state, hub, demo, bench."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hydrophone
+from hydrophone.cli.hub import add_hub
 from hydrophone.cli.inspect_files import add_inspect, inspect
 from hydrophone.cli.progress_bar import working
 from hydrophone.cli.query_file import Terminated, UsageError, load
@@ -313,6 +314,7 @@ def _parser() -> argparse.ArgumentParser:
     shown = state.add_parser("show", help="what a checkpoint belongs to and how far it is", parents=[common])
     shown.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder that start(checkpoint=...) was given")
     shown.set_defaults(command=state_show)
+    add_hub(add("hub", lambda _: 2, "Run a hub, and let queries join and leave it."), common)
     for name, module, text in (
         ("demo", "hydrophone.apps.demo", "Run the demo; its options follow."),
         ("bench", "hydrophone.bench.__main__", "Run benchmarks; their options follow."),

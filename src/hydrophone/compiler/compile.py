@@ -24,6 +24,7 @@ class Host(Enum):
     SLICES = "Spark batch without an exchange"
     SHARDS = "Spark batch with exchanges"
     STREAM = "Spark streaming"
+    HUB = "a hub on Spark streaming"
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,16 @@ class Pass:
     hosts: frozenset[Host] | None = None
 
 
-_ON_SPARK = frozenset({Host.SLICES, Host.SHARDS, Host.STREAM})
+_ON_SPARK = frozenset({Host.SLICES, Host.SHARDS, Host.STREAM, Host.HUB})
+_ONE_QUERY = frozenset(Host) - {Host.HUB}
+"""Where a source is read by one query alone, which needs not all of its columns (decision 12)."""
 
 PASSES = (
     Pass("marked", marks_of_windows),
     Pass("rewritten", push_filters),
     Pass("scoped", marks_of_all_keys),
     Pass("unsmoothed", without_flush, _ON_SPARK),
-    Pass("pruned", prune_columns, frozenset(Host)),
+    Pass("pruned", prune_columns, _ONE_QUERY),
     Pass("combined", two_level_aggregation, frozenset({Host.SHARDS})),
 )
 """All passes in their order. After them a plan is put over ports (`lower`), or cut into `stages`."""

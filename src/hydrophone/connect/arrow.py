@@ -80,6 +80,15 @@ class ArrowData(Data):
         for start in range(0, len(table), rows):
             yield table.slice(start, rows)
 
+    def held(self, columns: list[str]) -> pa.Table:
+        """The rows."""
+        return self.table.select(columns)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the table."""
+        return int(self.table.nbytes)
+
     def check_batch(self, title: str) -> None:
         """The table travels with the plan."""
 

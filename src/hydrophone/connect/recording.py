@@ -350,16 +350,20 @@ def sample_array(runs: Sequence[npt.NDArray[Any]]) -> pa.Array:
     >>> sample_array([np.zeros((2, 3)), np.ones((1, 3))]).type
     ListType(list<item: fixed_size_list<item: double>[3]>)
     """
-    offsets = pa.array(np.concatenate([[0], np.cumsum([len(run) for run in runs])]), pa.int32())
-    values = np.concatenate(runs) if len(runs) > 1 else runs[0]
+    cuts = np.concatenate([[0], np.cumsum([len(run) for run in runs])])
+    return arrays_of_samples(np.concatenate(runs) if len(runs) > 1 else runs[0], cuts)
+
+
+def arrays_of_samples(values: npt.NDArray[Any], cuts: npt.NDArray[np.int64]) -> pa.Array:
+    """Samples, cut at these places, as a column of arrays; without a copy where they are real numbers."""
     flat = np.ascontiguousarray(values).reshape(-1)
     if flat.dtype.kind == "c":
         items = pa.StructArray.from_arrays([pa.array(flat.real), pa.array(flat.imag)], ["re", "im"])
     else:
-        items = pa.Array.from_buffers(arrow_type(flat.dtype), len(flat), [None, pa.py_buffer(flat)])  # without a copy
+        items = pa.Array.from_buffers(arrow_type(flat.dtype), len(flat), [None, pa.py_buffer(flat)])
     if values.ndim == 2:
         items = pa.FixedSizeListArray.from_arrays(items, values.shape[1])
-    return pa.ListArray.from_arrays(offsets, items)
+    return pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), items)
 
 
 def _first(track: Track) -> int:

@@ -87,7 +87,10 @@ class Buffer:
     @property
     def is_blocked(self) -> bool:
         """Whether what it holds has to wait, because a buffer behind it is full."""
-        return any(buffer.is_full for buffer in self.outputs)
+        for buffer in self.outputs:  # noqa: SIM110  a generator costs more than all the rest
+            if buffer.nbytes >= buffer.limit:
+                return True
+        return False
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold a batch."""
@@ -142,6 +145,7 @@ class Region:
     share : `seconds`, divided by its weight, where shares are handed out
     weight : its part of the time, against other regions
     served : when it ran last, as a count over all regions
+    priority, rated : its `chain_priority`, and when that was computed, in counts of `served`
     is_ready, is_running, is_delivering : what the dispatcher does with it
     """
 
@@ -153,7 +157,8 @@ class Region:
         self.roots = tuple(s.node for s in stations if s.out is not None)
         self.seconds = self.share = 0.0
         self.weight = 1.0
-        self.served = 0
+        self.served = self.rated = 0
+        self.priority = float("inf")
         self.is_ready = self.is_running = self.is_delivering = False
 
     @property

@@ -70,6 +70,7 @@ def snapshot(stations: Iterable[Station], scopes: Mapping[str, KeyTable], change
             blocks[f"keys/{scope}/{block}"] = _to_bytes(rows, KEY_BLOCK_VERSION)
     for station in stations:
         if station.kernel is not None:
+            station.take_back()
             with locating(station.node):
                 station.kernel.compact()
             for name, state in station.states.items():
@@ -98,6 +99,7 @@ def restore(
             hint="start with a new checkpoint, or run the query that made this one",
         )
     for digest, station in known.items():
+        station.take_back()
         station.progress = Progress(header["marks"][digest])
         for name, state in station.kept.items():
             state.shed = header["shed"].get(f"{digest}/{name}", 0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hydrophone.engine.buffers import Buffer, Edge, Item, Region
@@ -67,7 +66,7 @@ class Dispatcher:
             return
         pipeline.cut(wanted, self._limit)
         for buffer in pipeline.buffers.values():
-            buffer.put = self._put
+            buffer.put = self._put if self.threaded else self._put_here
         before = {region.stations[0].node: region for region in self.regions}
         self.regions = regions_of(pipeline.stations, pipeline.buffers)
         for region in self.regions:
@@ -115,23 +114,27 @@ class Dispatcher:
     # --- buffers --------------------------------------------------------------------------------------------------------------
 
     def _put(self, buffer: Buffer, what: Batch | Progress, nbytes: int) -> None:
-        if not buffer.reader.live:
-            return
         with self._lock:
+            self._put_here(buffer, what, nbytes)
+
+    def _put_here(self, buffer: Buffer, what: Batch | Progress, nbytes: int) -> None:
+        """As `_put`, where there is one thread, or the lock is held."""
+        if buffer.reader.live:
             self._number += 1
             if buffer.add(Item(self._number, what, nbytes)):
                 self._waiting += 1
-                self._offer(buffer.region)
+                if not buffer.region.is_ready:
+                    self._offer(buffer.region)
 
     def _take(self, buffer: Buffer) -> Batch | Progress:
         was_full = buffer.is_full
         what = buffer.take()
         self._waiting -= 1
         if was_full and not buffer.is_full:
-            if buffer.feeder is None:
-                self._changed.notify_all()
-            else:
+            if buffer.feeder is not None:
                 self._offer(buffer.feeder)
+            elif self.threaded:
+                self._changed.notify_all()
         return what
 
     def _offer(self, region: Region) -> None:
@@ -162,19 +165,20 @@ class Dispatcher:
 
     def _run(self, region: Region, crew: Crew) -> None:
         """Run a region for as long as its crew allows; the lock is held before and after, and not while it works."""
-        region.is_ready, region.is_running = False, True
+        self._begin(region)
         self._running += 1
-        self._served += 1
-        region.served = self._served
         begin = time.perf_counter()
         try:
             while (buffer := region.oldest()) is not None and not self._stopped:
                 what = self._take(buffer)
-                with self._unlocked():
+                self._lock.release()
+                try:
                     region.refresh()
                     self.pipeline.work(buffer, what)
-                    if self.threaded and region.roots:
+                    if region.roots:
                         self._give(region)
+                finally:
+                    self._lock.acquire()
                 self._ended += 1
                 if crew.budget is not None and time.perf_counter() - begin >= crew.budget:
                     break
@@ -182,11 +186,19 @@ class Dispatcher:
             took = time.perf_counter() - begin
             region.seconds += took
             region.share += took / region.weight
-            region.is_running = False
             self._running -= 1
-            self._offer(region)
+            self._end(region)
             if not self._waiting and not self._running:
                 self._changed.notify_all()
+
+    def _begin(self, region: Region) -> None:
+        region.is_ready, region.is_running = False, True
+        self._served += 1
+        region.served = self._served
+
+    def _end(self, region: Region) -> None:
+        region.is_running = False
+        self._offer(region)
 
     def _give(self, region: Region) -> None:
         """Deliver what a region has made."""
@@ -198,20 +210,20 @@ class Dispatcher:
         finally:
             region.is_delivering = False
 
-    @contextmanager
-    def _unlocked(self) -> Iterator[None]:
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._lock.acquire()
-
     def _run_here(self, until: Callable[[], bool]) -> None:
-        """Run regions in this thread."""
-        with self._lock:
-            for shift in self._shifts:
-                while not until() and (region := shift.crew.order.next()) is not None:
-                    self._run(region, shift.crew)
+        """Run regions in this thread, which is the only one: without a lock."""
+        for shift in self._shifts:
+            budget = shift.crew.budget
+            while not until() and (region := shift.crew.order.next()) is not None:
+                self._begin(region)
+                until_when = time.perf_counter() + budget if budget else 0.0
+                try:
+                    while (buffer := region.oldest()) is not None:
+                        self.pipeline.work(buffer, self._take(buffer))
+                        if budget is not None and (not budget or time.perf_counter() >= until_when):
+                            break
+                finally:
+                    self._end(region)
 
     # --- for who brings rows, or changes the graph ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from hydrophone.errors import ParameterError, located
 from hydrophone.model.batch import Batch, Events, Ints, Segments, Windows
 from hydrophone.model.key_table import KeyTable
+from hydrophone.model.take_rows import number_column
 from hydrophone.ops.relational.rows import array_column, sample_columns
 from hydrophone.plan.types import (
     DataType,
@@ -129,7 +130,7 @@ def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "r
     stamp = out.field(kind.time).type
 
     def when(times: Ints) -> pa.Array:
-        return pa.array(times).view(stamp)
+        return number_column(times).view(stamp)
 
     if isinstance(batch, Events):
         assert isinstance(kind, StreamType)
@@ -149,7 +150,7 @@ def result_table(batch: Batch, kind: DataType, keys: KeyTable, shape: Shape = "r
     vectors = [np.arange(len(batch.values) + 1) * kind.channels] if kind.channels else []
     arrays = array_column(batch.values.reshape(-1), *vectors, batch.offsets)
     start = when(batch.base.times(batch.slot, batch.first))
-    return pa.table([*keys.columns(batch.slot), start, pa.array(period), arrays], schema=out)
+    return pa.table([*keys.columns(batch.slot), start, number_column(period), arrays], schema=out)
 
 
 def _periods(batch: Segments) -> np.ndarray[Any, Any]:

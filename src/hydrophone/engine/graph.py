@@ -24,7 +24,8 @@ from hydrophone.engine.schedulers import DEPTH_FIRST, Scheduler
 from hydrophone.engine.shedding import Shed
 from hydrophone.engine.since import Since, settled_start, unbounded
 from hydrophone.engine.split_at_marks import MarkCuts
-from hydrophone.engine.subscription import Receiver, Subscription, gated, last_owner
+from hydrophone.engine.subscription import Receiver, Subscription, gated_by, last_owner
+from hydrophone.engine.turn_tables import TurnTables
 from hydrophone.engine.turns import Feed, Turns, latest_end
 from hydrophone.engine.watch import NOTHING, UNMARKED_LIMIT, first_waiting_operator
 from hydrophone.errors import ParameterError, PlanError
@@ -264,7 +265,8 @@ class RunningGraph:
                 self._complete.add(node)
         endless = [n for n in nodes if n in self._complete and n.inputs and unbounded(n)]
         wanted = dict.fromkeys([*roots, *endless])
-        new = [r for r in wanted if r not in pipeline.roots]
+        known = set(pipeline.roots)
+        new = [r for r in wanted if r not in known]
         if new:
             pipeline.add(new)
             for node, station in pipeline.stations.items():
@@ -399,9 +401,10 @@ class RunningGraph:
         for root, batches in found.items():
             if batches and root in self._made:
                 self._made[root] = max(self._made[root], *(latest_end(b) for b in batches))
+        tables = TurnTables()
         if not self.changes.inside:  # a region in its thread
             for root, batches in found.items():
-                self._deliver(root, batches, self._readers.get(root, ()))
+                self._deliver(root, batches, self._readers.get(root, ()), tables)
             over = any(s.done or s.over for root in found for s in self._readers.get(root, ()))
             if (over or pipeline.failed) and not self._settling:
                 self._settling = True
@@ -410,7 +413,7 @@ class RunningGraph:
         with self._rest():
             for root, subscriptions in list(self._readers.items()):
                 if root in found:
-                    self._deliver(root, found[root], subscriptions)
+                    self._deliver(root, found[root], subscriptions, tables)
 
     def _group(self) -> None:
         """Group the subscriptions by what they read."""
@@ -428,21 +431,22 @@ class RunningGraph:
         finally:
             self.resting = before
 
-    def _deliver(self, root: Node, batches: list[Batch], readers: Iterable[Subscription]) -> None:
+    def _deliver(self, root: Node, batches: list[Batch], readers: Iterable[Subscription], made: TurnTables) -> None:
         mark = self.pipeline.progress(root).mark
-        made = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
+        last = max((last_owner(b) + 1 for b in batches), default=MIN_TIME)
         whole: dict[str, list[pa.Table]] = {}
         for reader in readers:
-            spans = reader.spans()
-            mine = [part for batch in batches for part in gated(batch, spans)]
-            same = len(mine) == len(batches) and all(a is b for a, b in zip(mine, batches, strict=True))
-            if not same or reader.shape not in whole:
-                tables = list(emit.result_tables(mine, root.type, self.pipeline.keys(root), reader.shape))
-                if same:
+            if not batches:
+                reader.see(last, mark)
+                continue
+            mine = batches if reader.open else gated_by(batches, reader.spans())
+            if mine is not batches or reader.shape not in whole:
+                tables = made.made(mine, root.type, self.pipeline.keys(root), reader.shape)
+                if mine is batches:
                     whole[reader.shape] = tables
             else:
                 tables = whole[reader.shape]
-            reader.see(made, mark)
+            reader.see(last, mark)
             reader.give(tables, mark)
 
     def settle(self) -> None:

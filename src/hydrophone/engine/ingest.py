@@ -82,16 +82,16 @@ def _ingest_segments(table: pa.Table, layout: Layout, slot: Ints, start: Ints, s
     lengths, values = array_samples(one_chunk(table[layout.samples]), layout.samples, layout.sample_dtype)
     base = _timebases(table, layout, slot, start)
     first, on_grid = base.index_at(slot, start)
-    if not on_grid.all():
+    if not (on_grid[0] if len(on_grid) == 1 else on_grid.all()):
         row = int(np.flatnonzero(~on_grid)[0])
         raise _off_the_grid(int(start[row]), layout)
     if layout.longest is not None:
         _check_segment_length(base.instant(slot, first + lengths) - start, layout.longest)
+    if len(slot) == 1 and len(values):
+        return Segments(slot, first, np.array([0, len(values)]), values, base).checked()
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     raw = Segments(slot, first, offsets, values, base)
-    if len(raw) == 1 and len(values):
-        return raw.checked()
     order = np.lexsort((first, slot))
     keep = order[lengths[order] > 0]
     return raw.cut(keep, first[keep], raw.next[keep]).joined().checked()
@@ -151,7 +151,7 @@ def _check_segment_length(lasts: Ints, longest: int) -> None:
 def _timebases(table: pa.Table, layout: Layout, slot: Ints, start: Ints) -> Timebases:
     """One grid for all keys, or per key the grid with its period through the start of its first segment, with an origin near the epoch."""
     if layout.timebase is not None:
-        return Timebases.shared(layout.timebase)
+        return layout.timebases
     column = table[layout.period]
     if pa.types.is_struct(column.type):
         told = one_chunk(column)

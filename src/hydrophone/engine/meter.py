@@ -29,6 +29,12 @@ class Meter:
     seconds: float = 0.0
     begun: float = field(default_factory=time.perf_counter)
 
+    def took(self, rows: int, seconds: float) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.rows_in += rows
+        self.seconds += seconds
+
     def timed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The same batches, counted, with the time that it takes to make them."""
         batches = iter(batches)
@@ -58,6 +64,7 @@ def size(batch: Batch) -> int:
 def measure(station: Station) -> Meter:
     """Let a station count."""
     meter, step, kernel = Meter(), station.step, station.kernel
+    station.meter = meter
 
     def stepped(port: int, batch: Batch) -> Iterable[Batch]:
         meter.batches += 1

@@ -41,6 +41,8 @@ class Least:
 
 def by_age(region: Region) -> float:
     """Whose first batch or mark has waited longest."""
+    if len(region.buffers) == 1:
+        return region.buffers[0].items[0].number
     return min(buffer.items[0].number for buffer in region.buffers if buffer.items)
 
 
@@ -115,11 +117,15 @@ def chain_priority(region: Region) -> float:
 
 _CHAIN = 32
 """Regions that `chain_priority` looks at."""
+_RATED_EVERY = 1_000
+"""Runs of regions after which a priority is computed again."""
 
 
 def by_chain(region: Region) -> float:
-    """The steepest first."""
-    return -chain_priority(region)
+    """The steepest first; how steep is looked at now and then."""
+    if region.priority == float("inf") or region.served - region.rated > _RATED_EVERY:
+        region.priority, region.rated = chain_priority(region), region.served
+    return -region.priority
 
 
 @dataclass(frozen=True)

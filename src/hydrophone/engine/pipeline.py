@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hydrophone.engine import checkpoint
 from hydrophone.engine.buffers import Buffer, Edge
+from hydrophone.engine.families import NEXT_BATCH, FamilyStation, Onward, form_families
 from hydrophone.engine.ingest import ingest, instants, key_slots
 from hydrophone.engine.late import LateRows
 from hydrophone.engine.stations import Input, Reader, Station, scope_digest
@@ -24,9 +25,6 @@ from hydrophone.model.progress import without_key
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node, locating, topological
 from hydrophone.plan.source import Port
-
-_NEXT_BATCH = -1
-"""On the delivery stack, instead of a port: the iterator of batches that a station returned."""
 
 
 class Pipeline:
@@ -53,6 +51,7 @@ class Pipeline:
         self.ports: dict[int, Node] = {}
         self.scopes: dict[str, KeyTable] = {}
         self.failed: dict[Node, Exception] = {}
+        self._families: list[FamilyStation] = []
         self.buffers: dict[Edge, Buffer] = {}
         self._failing = threading.Lock()
         self._written = checkpoint.StoredBlocks()
@@ -107,14 +106,18 @@ class Pipeline:
         for station in self.stations.values():
             for port, source in enumerate(station.inputs):
                 readers[source.node].append((station, port))
+        roots = set(self.roots)
         for station in reversed(self.stations.values()):
             node = station.node
             station.readers = tuple(readers[node])
             station.roots = set().union(*(reader.roots for reader, _ in station.readers))
-            station.roots |= {node} & set(self.roots)
-            station.out = (station.out or []) if node in self.roots else None
+            if node in roots:
+                station.roots.add(node)
+            station.out = (station.out or []) if node in roots else None
         self._find_heads()
         self._prune()
+        self._families = form_families(list(self.stations.values()), self._families)
+        self._direct()
 
     def _find_heads(self) -> None:
         """Find the stations that rows reach without a buffer, and the buffers behind them."""
@@ -129,12 +132,16 @@ class Pipeline:
         """Leave out the stations that only failed roots need."""
         for station in self.stations.values():
             station.live = not station.roots <= self.failed.keys()
+        self._direct()
+
+    def _direct(self) -> None:
+        """Find where the batches of each station go: to live readers, their families, or the buffers in front of them."""
         for station in self.stations.values():
             station.consumers = tuple((reader, port) for reader, port in station.readers if reader.live)
-            station.downstream = tuple(
-                (self.buffers.get((reader.node, port), reader), port) for reader, port in station.consumers[::-1]
-            )
-        self._remembering = [s for s in self.stations.values() if s.live and s.remembers]
+            to = [(self.buffers.get((r.node, port), r.family or r), port) for r, port in station.consumers]
+            station.downstream = tuple(dict.fromkeys(to))[::-1]
+        remembering = [s for s in self.stations.values() if s.live and s.remembers]
+        self._remembering = list(dict.fromkeys(s.family or s for s in remembering))
 
     def cut(self, edges: Collection[Edge], limit: int) -> None:
         """Let buffers stand on these edges and on no others; those that go must be empty."""
@@ -272,7 +279,7 @@ class Pipeline:
         """Hand a batch to all that read a node, as if it had made the batch."""
         self._deliver(self.stations[node], (batch,))
 
-    def advance(self, progress: Sequence[Progress]) -> None:
+    def advance(self, progress: Sequence[Progress] | Mapping[int, Progress]) -> None:
         """Take the progress of every port (by number), and pass it through all operators."""
         for station in self._heads:
             if not station.live:
@@ -280,8 +287,8 @@ class Pipeline:
             if not station.inputs:
                 assert isinstance(station.node, Port)
                 station.promise(progress[station.node.number])
-            elif not (station.passes_on and station.pass_on()):
-                self._advance(station)
+            else:
+                self._pass_on(station)
         for buffer in self._doors:
             buffer.mark()
 
@@ -293,10 +300,19 @@ class Pipeline:
             return
         buffer.progress = what
         for station in buffer.stations:
-            if station.live and not (station.passes_on and station.pass_on()):
-                self._advance(station)
+            if station.live:
+                self._pass_on(station)
         for after in buffer.outputs:
             after.mark()
+
+    def _pass_on(self, station: Station) -> None:
+        """Let progress pass through a station; through a family with its first member that is live."""
+        family: FamilyStation | None = station.family
+        if family is not None and family.kernel.advances:
+            if family.first is station:
+                self._advance_family(family)
+        elif not (station.passes_on and station.pass_on()):
+            self._advance(station)
 
     def _advance(self, station: Station) -> None:
         assert station.kernel is not None
@@ -310,26 +326,47 @@ class Pipeline:
             if not self._isolated(station, error):
                 raise
 
+    def _advance_family(self, family: FamilyStation) -> None:
+        """As `_advance`, for all members; if that fails, for each by itself."""
+        try:
+            marks, given, found = family.advance()
+        except Exception:
+            family.part()
+            for member in family.members:
+                if member.live:
+                    self._advance(member)
+            return
+        self._work_off(family.handed(given))
+        for member, mark in zip(family.members, found, strict=True):
+            if member.live:
+                member.take_mark(marks, mark)
+
     def _deliver(self, station: Reader, batches: Iterable[Batch]) -> None:
         """Pass on the batches of a station, depth first: a batch goes through all consumers before the next one is asked for.
 
         A stack instead of recursion: plans may be of any depth.
         """
-        stack: list[tuple[Reader, int, Any]] = [(station, _NEXT_BATCH, iter(batches))]
-        at = station
+        self._work_off([(station, NEXT_BATCH, iter(batches))])
+
+    def _work_off(self, stack: list[tuple[Any, int, Any]]) -> None:
+        """Deliver batches, and what comes of them, until the stack is empty."""
+        at: Any = None
         while stack:
             try:
                 while stack:
                     at, port, given = stack.pop()
-                    if port == _NEXT_BATCH:
+                    if port == NEXT_BATCH:
                         batch = next(given, None)
                         if batch is None:
                             continue
-                        stack.append((at, _NEXT_BATCH, given))
+                        stack.append((at, NEXT_BATCH, given))
                     else:
                         given = at.step(port, given)
+                        if type(given) is Onward:
+                            stack.extend(given)
+                            continue
                         if type(given) is not tuple or len(given) != 1:
-                            stack.append((at, _NEXT_BATCH, iter(given)))
+                            stack.append((at, NEXT_BATCH, iter(given)))
                             continue
                         batch = given[0]
                     if len(batch):
@@ -388,6 +425,8 @@ class Pipeline:
         """Release the keys that no operator and no undrained batch needs; return their number."""
         gone = 0
         for table in self.scopes.values():
+            if not len(table):
+                continue
             free = table.used.copy()
             for root in self.roots:
                 station = self.stations[root]
@@ -397,7 +436,9 @@ class Pipeline:
             for station in mine:
                 if not free.any():
                     break
-                free &= station.forgettable()
+                found = station.forgettable()
+                free[: len(found)] &= found
+                free[len(found) :] = False  # keys that the station's region has not seen yet
             slots = np.flatnonzero(free)
             if len(slots):
                 for station in mine:

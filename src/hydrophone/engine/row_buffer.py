@@ -53,9 +53,9 @@ class RowBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the operators should take them."""
+        """Whether the operators should take them: nearly enough is enough, as what comes next would have to be joined with them."""
         keys = max((len(table) for table in self.pipeline.scopes.values()), default=0)
-        return self._rows >= max(self._enough, ROWS_PER_KEY * keys)
+        return self._rows >= max(self._enough * 3 // 4, ROWS_PER_KEY * keys)
 
     def flush(self) -> None:
         """Let the operators take all of them, port by port."""

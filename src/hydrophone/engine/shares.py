@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,8 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hydrophone.compiler.ports import Lowered, over_ports
+from hydrophone.compiler.reach import reach_of_sources
 from hydrophone.engine import emit
-from hydrophone.engine.pieces import SourcePieces, survey_pieces
+from hydrophone.engine.held import scan_here, survey_here
+from hydrophone.engine.pieces import SourcePieces
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.resources import Resources
 from hydrophone.engine.row_buffer import RowBuffer
@@ -132,6 +134,14 @@ ROWS_PER_TURN = 1 << 18
 """Rows that operators take at once in this process: enough that fixed costs do not count, few enough to stay near the caches."""
 AHEAD_BYTES = 64 << 20
 """Bytes that threads read ahead."""
+KEYS_ENOUGH = 16
+"""So many shares of whole keys keep the threads busy; with fewer, slices of time are better, if the reach allows them."""
+LEAST_SLICES = 3
+"""Fewer slices are not worth the reach that they read twice."""
+MOST_SLICES = 512
+"""More keep no more threads busy, and planning takes time for each."""
+MAX_AMPLIFICATION_HERE = 1.15
+"""How many times over slices may read the data: two threads gain nearly twice, and one should lose little."""
 _COPIES = 16
 """How many times the bytes of its rows a turn takes, for columns, samples and what operators make of them, roughly."""
 
@@ -145,7 +155,7 @@ def one_share(root: Node) -> Shares:
 
 
 def shares_in_process(root: Node, resources: Resources) -> Shares:
-    """Shares of whole keys where units of the sources hold them, else one share that is read in the order of time.
+    """Shares of whole keys where many units of the sources hold them, else slices of time, else one share in the order of time.
 
     They depend on the data alone, so that every number of threads gives the same results in the same order.
     """
@@ -153,23 +163,47 @@ def shares_in_process(root: Node, resources: Resources) -> Shares:
     sizes = [s.data.size for s in read]
     if None in sizes or sum(filter(None, sizes)) <= SMALL_BYTES:
         return one_share(root)
-    lakes = {s: lake for s in read if (lake := survey_pieces(s)) is not None}
+    lakes = {s: lake for s in read if (lake := survey_here(s)) is not None}
     if len(lakes) < len(read):
         return one_share(root)
-    size = sum(lake.bytes for lake in lakes.values())
     _check_room(lakes, resources)
+    count = -(-sum(lake.bytes for lake in lakes.values()) // BYTES_PER_SHARE)
     columns = common_key(root, lakes)
-    if isinstance(columns, str):
-        columns = ()
     rows = rows_per_turn(lakes.values(), resources)
-    found = shares_by_key(root, lakes, columns, -(-size // BYTES_PER_SHARE) if columns else 1, rows)
-    return replace(found, rows=rows)
+    by_key = shares_by_key(root, lakes, () if isinstance(columns, str) else columns, count, rows, scan_here)
+    if len(by_key.shares) < min(count, KEYS_ENOUGH):
+        slices = slices_in_process(root, lakes, count, rows_per_turn(lakes.values(), resources, ROWS_AT_ONCE))
+        if slices is not None:
+            return slices
+        if all(s.data.held(s.layout.columns) is not None for s in read):
+            return one_share(root)
+    return replace(by_key, rows=rows)
 
 
-def rows_per_turn(lakes: Iterable[SourcePieces], resources: Resources) -> int:
+def slices_in_process(root: Node, lakes: dict[Source, SourcePieces], count: int, rows: int) -> Shares | None:
+    """At most `count` slices of time, each at once if it has no more than so many rows.
+
+    None where even few would read much of the data twice, or there is no bound to what they need.
+    """
+    reaches = reach_of_sources(root)
+    known = all(lake.known.all() and not lake.nulls.any() for lake in lakes.values())
+    untold = any(s.layout.samples and s.layout.longest is None and s.data.held(s.layout.columns) is None for s in lakes)
+    early = any(n.without_flush() is not n for n in root.topological())
+    if not known or untold or early or not all(r.bounded for r in reaches.values()):
+        return None
+    count = min(count, MOST_SLICES)
+    while count >= LEAST_SLICES:
+        found = shares_by_time(root, lakes, reaches, count, rows, scan_here)
+        if found.amplification <= MAX_AMPLIFICATION_HERE:
+            return replace(found, rows=rows) if len(found.shares) >= LEAST_SLICES else None
+        count //= 2
+    return None
+
+
+def rows_per_turn(lakes: Iterable[SourcePieces], resources: Resources, most: int | None = None) -> int:
     """How many rows operators take at once, within the memory that a thread has."""
     widest = max((lake.bytes / count for lake in lakes if (count := int(lake.rows.sum()))), default=1.0)
-    return int(min(ROWS_PER_TURN, max(1, resources.memory / resources.threads / _COPIES / max(widest, 1.0))))
+    return int(min(most or ROWS_PER_TURN, max(1, resources.memory / resources.threads / _COPIES / max(widest, 1.0))))
 
 
 def _check_room(lakes: Mapping[Source, SourcePieces], resources: Resources) -> None:
@@ -189,8 +223,19 @@ def _check_room(lakes: Mapping[Source, SourcePieces], resources: Resources) -> N
 # --- slices of time ---------------------------------------------------------------------------------------------------
 
 
-def shares_by_time(root: Node, lakes: dict[Source, SourcePieces], reaches: dict[Node, Reach], count: int) -> Shares:
-    """Cut the time axis into about `count` slices that read about as many bytes each."""
+ScanOf = Callable[[Node, Source], Scan]
+"""How a plan reads a source."""
+
+
+def shares_by_time(
+    root: Node,
+    lakes: dict[Source, SourcePieces],
+    reaches: dict[Node, Reach],
+    count: int,
+    rows: int | None = None,
+    scan: ScanOf = Scan.of,
+) -> Shares:
+    """Cut the time axis into about `count` slices that read about as many bytes each, about `rows` at once."""
     plan = over_ports([root])
     edges = slice_edges([lakes[s] for s in plan.sources], count)
     bounds = [MIN_TIME, *edges, MAX_TIME]
@@ -202,11 +247,11 @@ def shares_by_time(root: Node, lakes: dict[Source, SourcePieces], reaches: dict[
             low, high = add_time(start, -(reach.before or 0)), add_time(stop, reach.after or 0)
             chosen = lake.touching(low, high)
             size += int(lake.size[chosen].sum())
-            reads.append(lake.ranges(chosen, low, high))
+            reads.append(lake.ranges(chosen, low, high, rows))
             around.append((low, high))
         shares.append(Share(tuple(reads), tuple(around), start, stop))
     total = sum(lakes[s].bytes for s in plan.sources)
-    scans = tuple(Scan.of(root, s) for s in plan.sources)
+    scans = tuple(scan(root, s) for s in plan.sources)
     return Shares(plan, scans, tuple(shares), size / total if total else 1.0)
 
 
@@ -261,7 +306,12 @@ def constants(source: Source, lake: SourcePieces) -> list[Mapping[str, Any]]:
 
 
 def shares_by_key(
-    root: Node, lakes: Mapping[Source, SourcePieces], columns: Sequence[str], count: int, rows: int | None = None
+    root: Node,
+    lakes: Mapping[Source, SourcePieces],
+    columns: Sequence[str],
+    count: int,
+    rows: int | None = None,
+    scan: ScanOf = Scan.of,
 ) -> Shares:
     """At most `count` shares of whole keys, read about `rows` at once: all units that agree on these columns stay together."""
     plan = over_ports([root])
@@ -279,7 +329,7 @@ def shares_by_key(
             mine = np.array([p in chosen for p in places[source]], np.bool_)
             reads.append(lake.ranges(mine[lake.unit], rows=rows))
         shares.append(Share(tuple(reads), ((MIN_TIME, MAX_TIME),) * len(reads)))
-    return Shares(plan, tuple(Scan.of(root, s) for s in plan.sources), tuple(shares))
+    return Shares(plan, tuple(scan(root, s) for s in plan.sources), tuple(shares))
 
 
 def balanced_bins(weight: dict[tuple[Any, ...], int], count: int) -> list[set[tuple[Any, ...]]]:

@@ -80,6 +80,9 @@ class Station:
     roots : the roots that need it
     out : its undrained batches, if it is a root
     live : whether a root that has not failed needs it
+    relatives : what stations have in common that can run as one; None: this one runs by itself
+    family : what runs it together with others
+    meter : what it takes, gives and costs, where somebody counts
     """
 
     def __init__(self, node: Node, inputs: Sequence[Station], out_keys: KeyTable) -> None:
@@ -94,6 +97,8 @@ class Station:
         self.roots: set[Node] = set()
         self.out: list[Batch] | None = None
         self.live = True
+        self.family: Any = None
+        self.meter: Any = None
         self._prepare()
 
     def _made(self, node: Node) -> Kernel | None:
@@ -125,6 +130,8 @@ class Station:
                 getattr(type(kernel), name) is not getattr(Kernel, name) for name in ("idle", "forgettable", "release")
             )
         )
+        common = node.family if self.inputs else None
+        self.relatives = None if common is None else (type(kernel), common)
         self._by_key: Mark | None = None
 
     # --- running --------------------------------------------------------------------------------------------------------
@@ -182,14 +189,21 @@ class Station:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the kernel holds."""
+        self.take_back()
         return sum(state.nbytes for state in self.states.values())
 
     @property
     def waiting(self) -> int:
         """Rows that the kernel holds until progress lets go of them: an open window is one, and so is a run of samples."""
+        self.take_back()
         return sum(
             len(part) for state in self.kept.values() if isinstance(state, HeldBatches) for part in state.batches
         )
+
+    def take_back(self) -> None:
+        """Hold its own state again, which its family may hold."""
+        if self.family is not None:
+            self.family.part()
 
     @property
     def shed(self) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -171,6 +171,11 @@ class Subscription:
         else:
             self._end = max(self.frontier, self._latest_end() if end is None else end)
 
+    @property
+    def open(self) -> bool:
+        """Whether all results that come now are in the interval: none of them lies before the mark of the results."""
+        return self._start <= self._mark and self._end == MAX_TIME and self._paused is None and not self._pauses
+
     def spans(self) -> list[Span]:
         """The interval without the pauses, as far as results may still come."""
         self._pauses = [p for p in self._pauses if p[1] > self._mark]
@@ -232,6 +237,13 @@ def first_owner(batch: Batch) -> int:
     if isinstance(batch, Segments):
         return int(batch.base.times(batch.slot, batch.first).min())
     return int(owner_instants(batch).min())
+
+
+def gated_by(batches: list[Batch], spans: Sequence[Span]) -> list[Batch]:
+    """The rows of some batches that spans own; the same list where they own all."""
+    mine = [part for batch in batches for part in gated(batch, spans)]
+    same = len(mine) == len(batches) and all(a is b for a, b in zip(mine, batches, strict=True))
+    return batches if same else mine
 
 
 def gated(batch: Batch, spans: Iterable[Span]) -> list[Batch]:

@@ -179,8 +179,9 @@ class Turns:
         if self.work():
             self.sweep()
         # A source without a promise is reported by `UnmarkedSources`.
-        slowest = {i: self.pipeline.slowest_mark(i, p.mark) for i, p in enumerate(marks)}
-        self._watch.see({i: MAX_TIME if self.feeds[i].tracker is None else mark for i, mark in slowest.items()})
+        seen = zip(self.feeds, marks, strict=True)
+        slowest = self.pipeline.slowest_mark
+        self._watch.see({f.number: MAX_TIME if f.tracker is None else slowest(f.number, p.mark) for f, p in seen})
 
     @property
     def unswept(self) -> bool:

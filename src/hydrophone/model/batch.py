@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -96,7 +97,7 @@ class Events:
         """End of every lifetime, also of points."""
         return self.start + 1 if self.end is None else self.end
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the rows; of shared buffers only the bytes that these rows use."""
         times = self.slot.nbytes + self.start.nbytes + (0 if self.end is None else self.end.nbytes)
@@ -114,6 +115,32 @@ class Events:
     def with_columns(self, columns: pa.Table) -> Self:
         """The same events with another payload."""
         return replace(self, columns=columns)
+
+    def shares(self, cuts: Ints) -> list[Events]:
+        """The batch in parts that know it: part i has the rows ``cuts[i]`` to ``cuts[i + 1]``; nothing is copied.
+
+        Examples
+        --------
+        >>> whole = Events(np.array([0, 0, 1]), np.array([5, 6, 7]), None, pa.table({"v": [1, 2, 3]}))
+        >>> first, second = whole.shares(np.array([0, 1, 3]))
+        >>> second.start.tolist(), second.part_of == (whole, 1), whole.part_of
+        ([6, 7], True, None)
+        """
+        slot, start, end, columns = self.slot, self.start, self.end, self.columns
+        parts = []
+        at: list[int] = cuts.tolist()
+        for low, high in pairwise(at):
+            stop = None if end is None else end[low:high]
+            part = Events(slot[low:high], start[low:high], stop, columns.slice(low, high - low))
+            vars(part)["_part_of"] = (self, low)
+            parts.append(part)
+        return parts
+
+    @property
+    def part_of(self) -> tuple[Events, int] | None:
+        """The batch that this one is a part of, and at which row it begins there; None where it is no share."""
+        found: tuple[Events, int] | None = vars(self).get("_part_of")
+        return found
 
     @classmethod
     def concat(cls, parts: Sequence[Events]) -> Events:

@@ -5,13 +5,14 @@ See ``docs/decisions/0001-the-kernel-contract.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hydrophone.model.batch import Batch, Ints, Joint, Mask
+from hydrophone.model.family import Family
 from hydrophone.model.key_table import KeyTable
 from hydrophone.model.marks import Mark, Marks, forget_slots, lowest_marks
 from hydrophone.model.state import KeptRows, SlotArrays, State
@@ -65,6 +66,11 @@ class Kernel:
     def idle(self, marks: Marks) -> Mask:
         """Slots that can be forgotten at these marks without changing an answer. Held batches are checked elsewhere."""
         return np.ones(len(self.keys), np.bool_)
+
+    @classmethod
+    def together(cls, kernels: Sequence[Any]) -> Family:
+        """What runs these kernels as one; asked only where their nodes are of one `family`."""
+        raise NotImplementedError
 
     # --- from here on nothing needs to be overridden ------------------------------------------------------------------
 

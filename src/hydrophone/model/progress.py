@@ -14,7 +14,7 @@ from hydrophone.arguments import public
 from hydrophone.errors import ParameterError
 from hydrophone.model.clock_guard import DEFAULT_AHEAD, ClockGuard, merge_clusters, time_clusters
 from hydrophone.model.take_rows import one_chunk
-from hydrophone.model.time import MAX_TIME, MIN_TIME, Duration, Ints, add_time, duration
+from hydrophone.model.time import MAX_TIME, MIN_TIME, Duration, Ints, add_time, duration, extremes
 
 AS_WINDOWS = 0
 """Marks as fine as the windows of the query need."""
@@ -233,6 +233,8 @@ def latest_times(table: pa.Table, time: str, policy: Policy, key: Sequence[str] 
         table = table.filter(without_key(table, key))
     if not len(table):
         return {}
+    if policy.by is None and not table[column].null_count:
+        return {"": extremes(_instants(table[column]))[1]}
     if policy.by is None:
         found = {"": pc.max(table[column])}
     else:

@@ -18,6 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 16
 """Rows per block: their positions stay in the cache while each column is copied."""
+_KINDS = {c: pa.from_numpy_dtype(np.dtype(c)) for c in "bBhHiIlLqQfd"}
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -102,6 +103,20 @@ def empty_array(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """
     dtype = np.dtype(dtype)
     return np.frombuffer(pa.allocate_buffer(size * dtype.itemsize, memory_pool=pa.system_memory_pool()), dtype)
+
+
+def number_column(values: npt.NDArray[Any]) -> pa.Array:
+    """An array as a column, over the same memory where it can be. Arrow's own way takes several times as long for short ones.
+
+    Examples
+    --------
+    >>> number_column(np.array([3, 4])).to_pylist()
+    [3, 4]
+    """
+    kind = _KINDS.get(values.dtype.char)
+    if kind is None or not values.flags.c_contiguous or not values.dtype.isnative:
+        return pa.array(values)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -42,6 +42,10 @@ INDEX_LIMIT = 1 << 62
 
 
 def _grid_instant(num: Any, den: Any, origin: Any, k: Any) -> Any:
+    if (
+        isinstance(k, np.ndarray) and k.size == 1 and isinstance(den, int)
+    ):  # one run: whole numbers are ten times faster
+        return np.full(k.shape, _grid_instant(num, den, origin, k.item()), np.int64)
     if isinstance(den, int) and den == 1:
         return add_time(multiples(k, num), origin)
     whole = k // den
@@ -385,6 +389,8 @@ class Timebases:
             self.times(slot, stop)
             return
         ends = extremes(first)[0], extremes(stop)[1]
+        if -self._surely <= ends[0] and ends[1] <= self._surely:
+            return
         if any(_grid_instant(*self._rows(slot), k) in (MIN_TIME, MAX_TIME) for k in ends):
             raise time_out_of_range()
 
@@ -423,6 +429,9 @@ class Timebases:
         (array([1, 2]), array([False,  True]))
         """
         if len(self.num) == 1:
+            if len(t) == 1:
+                index, exact = _grid_index(*self._rows(slot), t.item())
+                return np.array([index], np.int64), np.array([exact])
             found: tuple[Ints, NDArray[np.bool_]] = _grid_indices(self.num, self.den, self.origin, t)
             return found
         return _grid_index(*self._rows(slot), t)
@@ -484,8 +493,18 @@ class Timebases:
 
     def _rows(self, slot: Ints) -> tuple[int | Ints, int | Ints, int | Ints]:
         if len(self.num) == 1:  # Plain ints: NumPy divides by a scalar several times faster.
-            return int(self.num[0]), int(self.den[0]), int(self.origin[0])
+            return self._only
         return self.num[slot], self.den[slot], self.origin[slot]
+
+    @functools.cached_property
+    def _only(self) -> tuple[int, int, int]:
+        return int(self.num[0]), int(self.den[0]), int(self.origin[0])
+
+    @functools.cached_property
+    def _surely(self) -> int:
+        """Indices of the only grid, of either sign, whose instants fit without a closer look."""
+        num, den, origin = self._only
+        return (MAX_TIME - abs(origin)) // (num // den + 1) - 1
 
     def _spread(self, slots: int) -> tuple[Ints, Ints, Ints]:
         rows = self.num, self.den, self.origin

@@ -106,6 +106,10 @@ class Data:
             f"the local engine cannot read {self.identity}", hint="run this query on Spark, or collect the data first"
         )
 
+    def held(self, columns: list[str]) -> pa.Table | None:
+        """All rows, where they lie in memory: threads then share them out as they do with pieces. None: they must be read."""
+        return None
+
     live: ClassVar[bool] = False
     """Whether reading may wait for rows that are still to come: a graph then reads it in a thread (`tables_until`)."""
     pushed: ClassVar[bool] = False
@@ -138,7 +142,7 @@ class Data:
 
     @property
     def size(self) -> int | None:
-        """Bytes at rest, known without a look at any piece; None where there are no pieces."""
+        """Bytes at rest, or in memory, known without a look at any piece; None where there are no pieces and nothing is held."""
         return None
 
     def pieces(self, columns: Sequence[str], times: Times) -> Sequence[Piece] | None:

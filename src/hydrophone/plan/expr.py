@@ -36,6 +36,7 @@ __all__ = [
     "check_rowwise",
     "col",
     "column_names",
+    "compared",
     "evaluate",
     "expression_text",
     "lit",
@@ -97,6 +98,29 @@ def column_names(expr: nw.Expr) -> frozenset[str]:
         for key in ("partition_by", "order_by"):
             found.update(node.kwargs.get(key) or ())
     return frozenset(found)
+
+
+COMPARISONS = {"__gt__": ">", "__ge__": ">=", "__lt__": "<", "__le__": "<="}
+"""Comparisons of sizes, by the name of the call."""
+
+
+def compared(expr: nw.Expr) -> tuple[nw.Expr, str, int | float] | None:
+    """For an expression that compares something with a number: what, how and the number; None for any other.
+
+    Examples
+    --------
+    >>> what, how, number = compared(col("x").abs() >= 2.5)
+    >>> expression_text(what), how, number
+    ("col('x').abs()", '>=', 2.5)
+    >>> compared(col("x") > col("y"))
+    """
+    *before, last = calls_of(expr)
+    if not before or last.name not in COMPARISONS or len(last.exprs) != 1:
+        return None
+    number: Any = last.exprs[0]
+    if type(number) in (np.float64, np.int64):
+        number = number.item()
+    return (nw.Expr(*before), COMPARISONS[last.name], number) if type(number) in (int, float) else None
 
 
 _SEVERAL = frozenset({ExprKind.ALL, ExprKind.EXCLUDE, ExprKind.NTH, ExprKind.SELECTOR})

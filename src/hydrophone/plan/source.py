@@ -14,7 +14,7 @@ import pyarrow as pa
 from hydrophone.errors import ParameterError, PlanError, SignalTypeError
 from hydrophone.model.halves import holds_halves
 from hydrophone.model.progress import Policy
-from hydrophone.model.timebase import Timebase
+from hydrophone.model.timebase import Timebase, Timebases
 from hydrophone.plan.data import Data, Place, Times
 from hydrophone.plan.node import Node, Order, canonical
 from hydrophone.plan.types import Clock, DataType, StreamType, UniformType, arrays_channels, arrays_dtype, clock_of
@@ -122,6 +122,12 @@ class Layout:
         taken = {*self.key, self.time, self.end, self.samples, self.period, self.sequence}
         first = (self.sequence,) if self.sequence else ()
         return (*first, *(n for n in self.schema.names if n not in taken))
+
+    @cached_property
+    def timebases(self) -> Timebases:
+        """The grid of all segments, where there is one."""
+        assert self.timebase is not None
+        return Timebases.shared(self.timebase)
 
     @cached_property
     def sample_dtype(self) -> np.dtype[Any]:

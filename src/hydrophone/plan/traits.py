@@ -94,6 +94,16 @@ class Traits:
         """The input's columns that are these key columns of the output of a row operator; None where one is computed."""
         return names
 
+    # --- families ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def family(self) -> tuple[str, ...] | None:
+        """What is equal in all operators that differ from this one in a number alone; None: it has no such relatives.
+
+        Where several of a family read the same input, one kernel runs them (`hydrophone.model.family`).
+        """
+        return None
+
     # --- partial aggregates -----------------------------------------------------------------------------------------------
 
     @property

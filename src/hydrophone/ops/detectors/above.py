@@ -19,6 +19,7 @@ from hydrophone.model.state import HeldBatches
 from hydrophone.model.time import MIN_TIME
 from hydrophone.model.timebase import Timebase
 from hydrophone.ops.base_kernels import GridKernel
+from hydrophone.ops.detectors.above_family import AboveFamily
 from hydrophone.ops.signals.keep_samples import stretches
 from hydrophone.plan.node import Node, Order
 from hydrophone.plan.reach import Reach
@@ -54,6 +55,14 @@ class Above(Node):
     def stalls(self) -> str | None:
         """An open interval does, unless it is cut."""
         return None if self.report is not None else OPEN
+
+    @property
+    def family(self) -> tuple[str, ...] | None:
+        """Other thresholds, where all keys share a grid."""
+        x = self.inputs[0].type
+        if x.timebase is None or x.dtype.kind != "f" or float(x.dtype.type(self.threshold)) != self.threshold:
+            return None
+        return "above", str(self.report)
 
     def output_type(self, x: UniformType) -> StreamType:
         """A stream of intervals."""
@@ -105,6 +114,12 @@ class AboveKernel(GridKernel[Segments]):
     """Open intervals are held as events whose start and end are grid indices."""
 
     keyed = True
+
+    @classmethod
+    def together(cls, kernels: Sequence[AboveKernel]) -> AboveFamily:
+        """All thresholds at once."""
+        one = kernels[0]
+        return AboveFamily([k.threshold for k in kernels], [k.open for k in kernels], one.report, one.grids, one.out)
 
     def __init__(self, threshold: float, report: int | None, timebase: Timebase | None, out: StreamType) -> None:
         super().__init__(timebase)

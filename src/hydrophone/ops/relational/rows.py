@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ import pyarrow as pa
 from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Events, Ints, Mask, Segments
 from hydrophone.model.kernel import Kernel, Stateless
-from hydrophone.model.take_rows import one_chunk
+from hydrophone.model.take_rows import number_column, one_chunk
+from hydrophone.ops.relational.where_family import WhereFamily, where_family
 from hydrophone.plan import expr
 from hydrophone.plan.node import Node
 from hydrophone.plan.source import plain_type
@@ -56,6 +57,11 @@ class Where(Node):
         return self.condition
 
     @cached_property
+    def family(self) -> tuple[str, ...] | None:
+        """Conditions that compare the same value with another number."""
+        return where_family(self.condition, visible_schema(self.inputs[0].type))
+
+    @cached_property
     def paired(self) -> str | None:
         """Fewer pairs progress as all do."""
         self.bottom_up("paired")
@@ -70,7 +76,7 @@ class WhereKernel(Stateless):
     """Evaluates the condition on the columns that it names."""
 
     def __init__(self, condition: nw.Expr, kind: StreamType) -> None:
-        self.condition, self.kind = condition, kind
+        self.condition, self.kind, self.compared = condition, kind, expr.compared(condition)
 
     def map(self, batch: Batch) -> Batch:
         """Filter one batch."""
@@ -79,6 +85,18 @@ class WhereKernel(Stateless):
             self.condition, visible_columns(batch, self.kind, self, expr.column_names(self.condition))
         )
         return batch if keep.all() else batch.select(keep)
+
+    @classmethod
+    def together(cls, kernels: Sequence[WhereKernel]) -> WhereFamily:
+        """All conditions at once."""
+        first, found = kernels[0], [k.compared for k in kernels if k.compared is not None]
+        what, how, _ = found[0]
+        names = expr.column_names(what)
+
+        def value(events: Events) -> pa.Array:
+            return expr.evaluate(what, visible_columns(events, first.kind, first, names))
+
+        return WhereFamily(value, how, [number for _, _, number in found])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -266,7 +284,7 @@ def sample_columns(values: np.ndarray[Any, Any]) -> list[pa.Array]:
         return [c for i in range(values.shape[1]) for c in sample_columns(np.ascontiguousarray(values[:, i]))]
     if values.dtype.kind == "c":
         return [pa.StructArray.from_arrays([pa.array(values.real), pa.array(values.imag)], ["re", "im"])]
-    return [pa.array(values)]
+    return [number_column(values)]
 
 
 def array_column(values: np.ndarray[Any, Any], *offsets: Ints, lacking: Mask | None = None) -> pa.Array:
@@ -277,11 +295,11 @@ def array_column(values: np.ndarray[Any, Any], *offsets: Ints, lacking: Mask | N
     if values.dtype.kind == "c":
         parts = [array_column(part, *offsets) for part in (values.real, values.imag)]
         return pa.StructArray.from_arrays(parts, ["re", "im"], mask=None if lacking is None else pa.array(lacking))
-    column = pa.array(values)
+    column = number_column(values)
     for depth, cuts in enumerate(offsets, 1):
         mask = None if lacking is None or depth < len(offsets) else pa.array(lacking)
         # NumPy narrows faster than Arrow, which raises where offsets are too large.
-        narrow = pa.array(cuts.astype(np.int32)) if cuts[-1] < 1 << 31 else pa.array(cuts, pa.int32())
+        narrow = number_column(cuts.astype(np.int32)) if cuts[-1] < 1 << 31 else pa.array(cuts, pa.int32())
         column = pa.ListArray.from_arrays(narrow, column, mask=mask)
     return column
 

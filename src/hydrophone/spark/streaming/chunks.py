@@ -57,6 +57,8 @@ class Kind(IntEnum):
     TAKEN = 9
     ENDS = 10
     READ = 11
+    CONTROL = 12
+    ERROR = 13
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class ChunkPacker:
     ----------
     announced : the id of the query and the number of the source, by which a task learns the mark of the source; None: rows all travel
     until : the column of ends, where there is one
+    listeners : the stages and ports that are told of marks; None: the targets
     """
 
     schema: pa.Schema
@@ -164,6 +167,7 @@ class ChunkPacker:
     key: tuple[str, ...] = ()
     announced: tuple[str, int] | None = None
     until: str | None = None
+    listeners: tuple[tuple[int, int], ...] | None = None
 
     def seen(self) -> TaskProgress:
         """A task begins."""
@@ -230,7 +234,7 @@ class ChunkPacker:
         for kind, largest in ((Kind.MARK, seen.largest), (Kind.ENDS, seen.ends)):
             if largest:
                 data = json.dumps(largest).encode()
-                at = [(t.stage, t.port) for t in self.targets]
+                at = self._listeners()
                 yield to_record_batch([Chunk(lab, s, p, kind, "", 0, data) for lab in self.labels for s, p in at])
         for target, rows in seen.taken.items():
             # All shards learn from where on rows were merged; the rows are counted by the first.
@@ -243,8 +247,11 @@ class ChunkPacker:
         latest = [pc.max(b.column(0).cast(pa.int64())).as_py() for b in batches if len(b)]
         if latest:
             data = str(max(latest) * 1_000).encode()
-            at = [(t.stage, t.port) for t in self.targets]
+            at = self._listeners()
             yield to_record_batch([Chunk(lab, s, p, Kind.CLOCK, "", 0, data) for lab in self.labels for s, p in at])
+
+    def _listeners(self) -> Sequence[tuple[int, int]]:
+        return [(t.stage, t.port) for t in self.targets] if self.listeners is None else self.listeners
 
     def _shard(self, target: Target, table: pa.Table) -> Ints:
         """Where rows go. One that is there for its mark alone goes to the first shard, unless the mark is for its key."""

@@ -149,23 +149,27 @@ class Claims:
     checkpoint : the folder
     query : the id that its manifest has
     outlets : what is written
+    what : who asks, for messages
     """
 
     checkpoint: str
     query: str
     outlets: tuple[Outlet, ...]
+    what: str = "start"
 
     @classmethod
-    def take(cls, spark: SparkSession, checkpoint: str, query: str, outlets: Iterable[Outlet]) -> Claims:
+    def take(
+        cls, spark: SparkSession, checkpoint: str, query: str, outlets: Iterable[Outlet], what: str = "start"
+    ) -> Claims:
         """Refuse what another query writes to, and what was there at an earlier start and is gone."""
-        claims = cls(checkpoint, query, tuple(outlets))
+        claims = cls(checkpoint, query, tuple(outlets), what)
         for outlet in claims.outlets:
             known = read_text(spark, claims._note(outlet)) == outlet.path
             folder = outlet.sink.folder
             if folder is not None:
                 claims._claim(spark, outlet, folder, known)
             elif known and not outlet.sink.exists(spark):
-                raise claims._gone(outlet)
+                raise claims.gone(outlet)
             if not known:
                 write_text(spark, claims._note(outlet), outlet.path)
         return claims
@@ -176,29 +180,30 @@ class Claims:
             folder = outlet.sink.folder
             here = None if folder is None else on_this_machine(spark, f"{folder}/{CLAIM}")
             if here is not None and not here.exists():
-                raise self._gone(outlet)
+                raise self.gone(outlet)
 
     def _claim(self, spark: SparkSession, outlet: Outlet, folder: str, known: bool) -> None:
         path = f"{folder}/{CLAIM}"
         found = read_text(spark, path)
         if found is None and known:
-            raise self._gone(outlet)
+            raise self.gone(outlet)
         here = on_this_machine(spark, path)
         if found is None and here is not None:
             _check_folder(here.parent, outlet)
         foreign = found is None and here is not None and any(here.parent.glob("batch=*"))
         if foreign or (found or create_once(spark, path, self.query)).strip() != self.query:
             raise ParameterError(
-                f"start: {outlet.path} holds results of another query, or of this one with another checkpoint",
+                f"{self.what}: {outlet.path} holds results of another query, or of this one with another checkpoint",
                 hint="choose another folder, or start with the checkpoint that belongs to it; "
                 f"a folder whose query is no longer wanted is free when {path} and its results are removed",
             )
 
-    def _gone(self, outlet: Outlet) -> DataError:
+    def gone(self, outlet: Outlet) -> DataError:
+        """The error of results that were written and are not there any more."""
         folder, rows = outlet.sink.folder, "results" if outlet.source is None else "late rows"
         again = "" if folder is None else f"; to go on without them: echo {self.query} > {folder}/{CLAIM}"
         return DataError(
-            f"start: the {outlet.sink.noun} {outlet.path} is gone or was emptied, "
+            f"{self.what}: the {outlet.sink.noun} {outlet.path} is gone or was emptied, "
             f"and the checkpoint {self.checkpoint} has written {rows} to it",
             hint=f"bring it back, or start with a new checkpoint, which reads all input again{again}",
         )

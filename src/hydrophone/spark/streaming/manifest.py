@@ -31,10 +31,17 @@ FORMAT = 2
 _RESTORE = "put back the file that was written with this checkpoint, or start with a new checkpoint and a new folder of results"
 
 
-def validate_manifest(spark: SparkSession, checkpoint: str, cut: list[Stage], shards: int | None) -> dict[str, Any]:
-    """What this query and its checkpoint agree on; written at the first start."""
-    wanted = {"query": _plan_digest(cut), "hash": HASH_VERSION, "release": _release_line()}
-    plan = described(cut)
+def validate_manifest(
+    spark: SparkSession, checkpoint: str, identity: str, plan: list[str], shards: int | None
+) -> dict[str, Any]:
+    """What this query and its checkpoint agree on; written at the first start.
+
+    Parameters
+    ----------
+    identity : what tells the query from others (`plan_digest`)
+    plan : the query as lines that people can compare (`described`)
+    """
+    wanted = {"query": identity, "hash": HASH_VERSION, "release": _release_line()}
     path = f"{checkpoint}/hydrophone.json"
     if (here := on_this_machine(spark, checkpoint)) is not None:
         check_logs(here)
@@ -122,14 +129,14 @@ def described(cut: list[Stage]) -> list[str]:
     for number, stage in enumerate(cut):
         for given in stage.inputs:
             if given.source is not None:
-                found.update(dict.fromkeys(_source(given.source)))
+                found.update(dict.fromkeys(source_lines(given.source)))
         nodes = topological([*(i.prefix for i in stage.inputs), stage.root])
         found.update(dict.fromkeys(f"stage {number}: {title(n)}" for n in nodes if n.inputs))
         found[f"stage {number}: by {', '.join(stage.root.topological()[0].type.key.names) or 'no key'}"] = None
     return list(found)
 
 
-def _source(source: Source) -> Iterator[str]:
+def source_lines(source: Source) -> Iterator[str]:
     """A line for every column and word of a source, so that a difference is short."""
     layout = source.layout
     for name in sorted({*layout.columns}):
@@ -166,7 +173,8 @@ def _changes(note: dict[str, Any], plan: list[str]) -> str:
     return "".join([":", *lines[:_SHOWN], f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""])
 
 
-def _plan_digest(cut: list[Stage]) -> str:
+def plan_digest(cut: list[Stage]) -> str:
+    """What tells a query from others."""
     parts = [n.digest for stage in cut for n in (stage.root, *(i.prefix for i in stage.inputs))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 

@@ -31,7 +31,7 @@ def on_this_machine(spark: SparkSession, path: str) -> Path | None:
 
 
 RESULTS = 0
-"""The port of results."""
+"""The port of results, where there is one query."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Outlet:
     sink : where they go
     end : the column in which lifetimes end, or None
     label : what the place is called, where that is not the place of the sink
+    query : in a hub the number of the query
     """
 
     source: int | None
@@ -50,6 +51,7 @@ class Outlet:
     sink: Sink
     end: str | None = None
     label: str | None = None
+    query: int = RESULTS
 
     @property
     def path(self) -> str:
@@ -64,4 +66,4 @@ class Outlet:
     @property
     def port(self) -> int:
         """Of its chunks."""
-        return RESULTS if self.source is None else self.source
+        return self.query if self.source is None else self.source

@@ -22,7 +22,7 @@ from hydrophone.spark.arrow_types import spark_arrow_schema, spark_schema, to_sp
 from hydrophone.spark.exchange.table_bytes import table_from_bytes
 from hydrophone.spark.streaming.chunks import SINK, Chunk, Kind
 from hydrophone.spark.streaming.claims import Claims
-from hydrophone.spark.streaming.outlets import RESULTS, Outlet, on_this_machine
+from hydrophone.spark.streaming.outlets import Outlet, on_this_machine
 from hydrophone.spark.streaming.partial_aggregates import AnnouncedMarks
 from hydrophone.spark.streaming.source_log import SourceLog
 
@@ -166,10 +166,19 @@ class Drafts:
             return None
         found = ((o, on_this_machine(spark, o.sink.folder or "")) for o in outlets)
         drafts = cls({o: folder for o, folder in found if folder is not None}, f"_drafts-{query}")
-        for folder in drafts.folders.values():
-            shutil.rmtree(folder / drafts.name, ignore_errors=True)
-            (folder / drafts.name).mkdir(parents=True)
+        drafts.clear()
         return drafts
+
+    @classmethod
+    def at(cls, outlets: Iterable[Outlet], query: str) -> Drafts:
+        """The drafts of outlets that are known to be on this machine."""
+        return cls({o: Path(o.sink.folder) for o in outlets if o.sink.folder is not None}, f"_drafts-{query}")
+
+    def clear(self) -> None:
+        """Make the folders of drafts, without what tasks of an earlier start have left."""
+        for folder in self.folders.values():
+            shutil.rmtree(folder / self.name, ignore_errors=True)
+            (folder / self.name).mkdir(parents=True)
 
     def write(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """Write the rows that leave, in a task: chunks that name the files in their place, and all other chunks."""
@@ -177,15 +186,14 @@ class Drafts:
         writers: dict[Outlet, FileWriter] = {}
         by_address = {(o.kind, o.port): o for o in self.folders}
         for chunk in chunks:
-            port = chunk.port if chunk.kind == Kind.LATE else RESULTS
-            outlet = by_address.get((chunk.kind, port))
+            outlet = by_address.get((chunk.kind, chunk.port))
             if outlet is None:
                 passed.append(chunk)
                 continue
             if outlet not in writers:
                 # Two attempts at a task may write at the same time; only those that end well give the names of their files.
                 name = f"{chunk.label:010}-{uuid.uuid4().hex}"
-                passed.append(Chunk(chunk.label, SINK, port, Kind.WRITTEN, name, outlet.kind, b""))
+                passed.append(Chunk(chunk.label, SINK, chunk.port, Kind.WRITTEN, name, outlet.kind, b""))
                 writers[outlet] = outlet.sink.open(self.folders[outlet] / self.name / name, outlet.schema)
             writers[outlet].write_table(to_spark_types(table_from_bytes(chunk.data), outlet.schema, outlet.end))
         for writer in writers.values():
@@ -217,14 +225,19 @@ def outlets_of(
     to: Sink, result: pa.Schema, end: str | None, sources: Iterable[pa.Schema], late: str | None
 ) -> tuple[Outlet, ...]:
     """What is written: results, whose lifetimes may have an end, unless they stay in memory, and late rows, where they are kept."""
-    aside = (
-        Outlet(n, spark_arrow_schema(s), Parquet(f"{late}/source={n}"), label=late)
-        for n, s in enumerate(sources)
-        if late
-    )
+    aside = late_outlets(sources, late)
     if to.in_process:
-        return tuple(aside)
+        return aside
     return (Outlet(None, spark_arrow_schema(result), to, end), *aside)
+
+
+def late_outlets(sources: Iterable[pa.Schema], late: str | None) -> tuple[Outlet, ...]:
+    """Where the late rows of sources with these columns go; nowhere if they are not kept."""
+    if not late:
+        return ()
+    return tuple(
+        Outlet(n, spark_arrow_schema(s), Parquet(f"{late}/source={n}"), label=late) for n, s in enumerate(sources)
+    )
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------

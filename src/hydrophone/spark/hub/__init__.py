@@ -1,0 +1,1 @@
+"""The hub: queries join and leave a running Spark stream."""
