@@ -172,3 +172,32 @@ def trailing(events: list[tuple[int, int, Any, Any]], lengths: Sequence[int | No
                     t.there += f["there"] * share
             out += [(end, length, s, t) for s, t in totals.items()]
     return out
+
+
+def changed(events: list[tuple[int, int, Any, Any]], lengths: Sequence[int | None]) -> list[tuple[Any, ...]]:
+    """What `trailing` gives with `changed`: its results without those of statuses whose window shows the same stretches of time."""
+    longest = max([n for n in lengths if n is not None], default=0)
+    out = []
+    for number, (start, end, status, _) in enumerate(events):
+        totals = {(n, s): t for e, n, s, t in trailing(events[: number + 1], lengths) if e == end}
+        before = events[number - 1][1] if number else start
+        for length in lengths:
+            moved = {status: True}
+            for low, high, other, _ in events[:number] if length is not None else ():
+                leaves = max(low, before - length) < min(high, end - length)
+                last = max(h for lo, h, o, _ in _joined(events[:number]) if lo <= low < h)
+                if leaves and start - last <= longest:
+                    moved[other] = True
+            out += [(end, length, s, totals.get((length, s), Total())) for s in moved]
+    return out
+
+
+def _joined(events: list[tuple[int, int, Any, Any]]) -> list[tuple[int, int, Any, Any]]:
+    """Neighbours of one status as one."""
+    out: list[tuple[int, int, Any, Any]] = []
+    for start, end, status, value in events:
+        if out and out[-1][1] == start and out[-1][2] == status:
+            out[-1] = (out[-1][0], end, status, value)
+        else:
+            out.append((start, end, status, value))
+    return out

@@ -115,19 +115,24 @@ def _sampled(name: str, source: Source, **how: Any) -> Case:
     return found(name, Frames, source, lambda x: x.frames(bands, **how), answer, period=period, spacing=spacing)
 
 
-def _trail(name: str, source: Source, lengths: tuple[int | None, ...], by: str | None = "s") -> Case:
+def _trail(
+    name: str, source: Source, lengths: tuple[int | None, ...], by: str | None = "s", changed: bool = False
+) -> Case:
+    answer = reference.changed if changed else reference.trailing
+    how: dict[str, Any] = ({"by": by} if by else {}) | ({"changed": True} if changed else {})
+
     def query(s: Mapping[str, Any]) -> Any:
         return (
             s["x"]
             .trailing(*lengths)
-            .agg(time=hp.duration(), n=hp.count(), total=hp.sum("v"), level=hp.mean("v"), **({"by": by} if by else {}))
+            .agg(time=hp.duration(), n=hp.count(), total=hp.sum("v"), level=hp.mean("v"), **how)
         )
 
     def expected(inputs: Mapping[str, Source]) -> list[Row]:
         rows: list[Row] = []
         for key, events in by_key(inputs["x"]).items():
             given = [(r["t"], r["e"], r[by] if by else None, r["v"]) for r in events]
-            for end, length, status, t in reference.trailing(given, lengths):
+            for end, length, status, t in answer(given, lengths):
                 rows.append((key, end, length, *([status] if by else []), t.time, t.count, t.amount, t.mean))
         return rows
 
@@ -228,5 +233,7 @@ CASES = [
     _trail("trailing", episodes(910, keys=("a", "b", "c"), rows=25), (30, 200)),
     _trail("trailing-all-time", episodes(911, rows=25), (50, None)),
     _trail("trailing-only-all-time", episodes(912, rows=15), (None,), by=None),
+    _trail("trailing-changed", episodes(913, keys=("a", "b", "c"), rows=25), (30, 200), changed=True),
+    _trail("trailing-changed-all-time", episodes(914, rows=25), (None, 50, 10), changed=True),
     _trail("trailing-empty", data.empty(episodes(910)), (30, None)),
 ]

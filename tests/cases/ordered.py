@@ -23,6 +23,7 @@ from hydrophone.model.key_table import shard_of_keys
 from hydrophone.ops.aggregates.count_window import CountWindow
 from hydrophone.ops.relational.asof_join import AsofJoin
 from hydrophone.ops.relational.consecutive import LastN, Pairs, Pattern
+from hydrophone.ops.relational.dead_time import DeadTime
 from hydrophone.ops.relational.top_k import Reservoir, Sort, TopK
 
 _SUM = "sums of floats in the order in which events come"
@@ -118,6 +119,20 @@ def pattern(name: str, source: Source, within: int) -> Case:
         return out
 
     return Case(name, Pattern, {"x": source}, query, expected)
+
+
+def dead_time(name: str, source: Source, span: int) -> Case:
+    def expected(i: Mapping[str, Source]) -> list[Row]:
+        out = []
+        for mine in oracles.by_key(i["x"].events()).values():
+            last = -math.inf
+            for e in refs.placed(mine):
+                if e.start - last >= span:
+                    out.append(row(e, source))
+                    last = e.start
+        return out
+
+    return Case(name, DeadTime, {"x": source}, lambda s: s["x"].dead_time(span), expected)
 
 
 def last_n(name: str, source: Source, n: int, within: int | None, what: str, column: str = "v") -> Case:
@@ -263,6 +278,11 @@ CASES = [
     pattern("pattern", LIVES, 30),
     pattern("pattern-rough", ROUGH, 90),
     pattern("pattern-ties", TIES, 4),
+    dead_time("dead-time", POINTS, 30),
+    dead_time("dead-time-ties", TIES, 3),
+    dead_time("dead-time-lives", LIVES, 25),
+    dead_time("dead-time-one", MORE_TIES, 1),
+    dead_time("dead-time-far", data.points(261, start=data.EPOCH_2026), 2**62),
     last_n("last-n", LIVES, 4, None, "parts"),
     last_n("last-n-within", ROUGH, 3, 80, "parts"),
     last_n("last-n-picks", TIES, 5, None, "picks"),

@@ -168,15 +168,29 @@ class TrailingWindows(Generic[StreamT]):
     lengths: tuple[int | None, ...]
 
     @public
-    def agg(self, *unnamed: Any, by: str | None = None, **aggregates: Aggregate) -> StreamT:
+    def agg(self, *unnamed: Any, by: str | None = None, changed: bool = False, **aggregates: Aggregate) -> StreamT:
         """Compute for every window, and every status in it, with `by`: ``agg(time=hp.duration(), by="status")``.
 
         A row has the end of the frame as its time, the length of the `window` (in nanoseconds, null for all time), the status, and a
         column for each aggregate: `hydrophone.duration`, `sum` (by share of time), `mean` (weighed by time, null without a value) and
         `count` (of frames that are in the window, however little).
+
+        With `changed` a status has a row only where its window is not what it was at the frame before: that of the frame itself, and those
+        of which time has left the window since, with 0 where nothing is left. Who keeps the last row of every status has the whole
+        answer, unless a key pauses for more than the longest window: what it had before is then forgotten without a word.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> table = pa.table({"t": [0, 40, 50], "end": [40, 50, 60], "status": ["on", "off", "on"]})
+        >>> frames = hp.from_arrow(table, time="t", end="end")
+        >>> frames.trailing(15).agg(time=hp.duration(), by="status", changed=True).to_arrow().to_pylist()[1:3]
+        [{'t': 50, 'window': 15, 'status': 'off', 'time': 10}, {'t': 50, 'window': 15, 'status': 'on', 'time': 5}]
         """
         if unnamed:
             raise ParameterError(
                 "trailing: agg: every aggregate needs a name, which becomes its column", hint="agg(time=hp.duration())"
             )
-        return self.stream._then(Trailing, lengths=self.lengths, aggregates=tuple(aggregates.items()), by=by)
+        return self.stream._then(
+            Trailing, lengths=self.lengths, aggregates=tuple(aggregates.items()), by=by, changed=changed
+        )

@@ -14,6 +14,7 @@ from hydrophone.model.time import Duration, duration
 from hydrophone.ops.relational.asof_join import AsofJoin
 from hydrophone.ops.relational.band_join import BandJoin, free_name
 from hydrophone.ops.relational.consecutive import Pairs, Pattern
+from hydrophone.ops.relational.dead_time import DeadTime
 from hydrophone.ops.relational.memory_limit import size_in_bytes
 from hydrophone.ops.relational.overlap_joins import AntiJoin, Difference, Join, SemiJoin, Without
 from hydrophone.ops.relational.sets import Distinct, Union
@@ -145,6 +146,20 @@ class Relations(Query, Generic[StreamT]):
     def pattern(self, *, within: Duration, **steps: nw.Expr) -> StreamT:
         """Events that follow each other directly and meet one condition each: ``pattern(up=..., down=..., within="5s")``."""
         return self._then(Pattern, steps=tuple(steps.items()), within=duration(within))
+
+    def dead_time(self, span: Duration) -> StreamT:
+        """Events that start at least `span` after the last one of their key that was kept: a detector that is blind after it has fired.
+
+        What is left out does not make the dead time longer. Of events that start together the first in order of end and columns counts.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> clicks = hp.from_arrow(pa.table({"t": [0, 4, 9, 11, 30]}), time="t")
+        >>> clicks.dead_time(10).to_arrow()["t"].to_pylist()
+        [0, 11, 30]
+        """
+        return self._then(DeadTime, span=duration(span))
 
     def top_k(self, k: int, *, by: str, size: Duration, offset: Duration = 0) -> StreamT:
         """The k events of every window of time with the largest values in a column."""

@@ -28,6 +28,7 @@ HUM = 1.7
 START = 1_760_000_000_000_000_000
 DEMOS = {
     "spectral": "clean thousands of sensors, in batch and as a stream",
+    "soccer": "a match seen by the sensors of players and balls: how they run, who has the ball, shots on goal",
     "detect_audio": "find calls in the recording of a microphone array",
     "silence_filter": "cut the spoken parts out of a recording",
     "pipeline_leak": "find where a pipe cracks, from the sensors along it",

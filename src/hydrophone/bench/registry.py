@@ -22,6 +22,8 @@ BENCHES = {
     "latency": "latency:cases",
     "cold_start": "cold_start:cases",
     "vibration": "vibration:cases",
+    "soccer": "soccer:cases",
+    "frames_memory": "soccer:frames_memory",
     "applications": "applications:cases",
     "trill_q1": "trill:q1",
     "trill_q2": "trill:q2",

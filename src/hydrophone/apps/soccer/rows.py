@@ -18,7 +18,7 @@ from hydrophone.model.compiled import compiled
 
 FIELDS = ("sid", "ts", "x", "y", "z", "v", "a", "vx", "vy", "vz", "ax", "ay", "az")
 """Sensor, picoseconds, place in mm, speed in µm/s, acceleration in µm/s², and their directions with length 10,000."""
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 16 << 20
 _KNOWN = np.zeros(256, np.bool_)
 _KNOWN[[s.sid for s in SENSORS]] = True
 
@@ -60,17 +60,33 @@ def read(path: str | Path, *, fields: tuple[str, ...] = FIELDS, unknown: str = "
     absent = [f for f in fields if f not in FIELDS]
     if absent:
         raise ParameterError(f"read: no field {absent[0]!r}; rows have: {', '.join(FIELDS)}")
-    done, rest = 0, b""
     with _bytes(path) as file:
-        while chunk := file.read(BLOCK_BYTES):
-            data = rest + chunk
-            if not data.endswith(b"\n"):
-                whole = data.rfind(b"\n") + 1
-                data, rest = data[:whole], data[whole:]
-            else:
-                rest = b""
-            yield _table(path, data, done, unknown).select(list(fields))
-            done += data.count(b"\n")
+        yield from _tables(path, file, None, fields, unknown)
+
+
+def read_range(path: str | Path, start: int, stop: int, *, fields: tuple[str, ...] = FIELDS) -> Iterator[pa.Table]:
+    """Read the lines between two bytes of a file that is not compressed; both are where lines begin."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        try:
+            yield from _tables(path, file, stop - start, fields, "error")
+        except BrokenRow as error:
+            file.seek(0)
+            raise error.after(file.read(start).count(b"\n")) from None
+
+
+def _tables(
+    path: str | Path, file: IO[bytes], size: int | None, fields: tuple[str, ...], unknown: str
+) -> Iterator[pa.Table]:
+    """Tables of whole lines, of the rest of a file or of so many bytes."""
+    done, rest, left = 0, b"", size
+    while chunk := file.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)):
+        left = None if left is None else left - len(chunk)
+        data = rest + chunk
+        whole = data.rfind(b"\n") + 1
+        data, rest = data[:whole], data[whole:]
+        yield _table(path, data, done, unknown).select(list(fields))
+        done += data.count(b"\n")
     if rest:
         yield _table(path, rest + b"\n", done, unknown).select(list(fields))
 
@@ -123,11 +139,22 @@ def _known(sid: Any) -> Any:
     return inside & _KNOWN[np.where(inside, sid, 0)]
 
 
-def _refusal(path: str | Path, data: bytes, done: int, row: int) -> DataError:
+class BrokenRow(DataError):
+    """A row that cannot be read: which line of the file it is, and what is wrong with it."""
+
+    def __init__(self, path: str | Path, line: int, fault: str) -> None:
+        super().__init__(f"{path}, line {line}: {fault}", hint="rows are 13 integers: " + ",".join(FIELDS))
+        self.path, self.line, self.fault = path, line, fault
+
+    def after(self, lines: int) -> BrokenRow:
+        """The same where so many lines came before those that were counted."""
+        return BrokenRow(self.path, self.line + lines, self.fault)
+
+
+def _refusal(path: str | Path, data: bytes, done: int, row: int) -> BrokenRow:
     """What is wrong with a row of some lines, and where it is."""
     line = data.split(b"\n", row + 1)[row].rstrip(b"\r")
-    hint = "rows are 13 integers: " + ",".join(FIELDS)
-    return DataError(f"{path}, line {done + row + 1}: {_fault(line)}", hint=hint)
+    return BrokenRow(path, done + row + 1, _fault(line))
 
 
 def _fault(line: bytes) -> str:

@@ -61,6 +61,7 @@ class Trailing(Node):
     lengths: tuple[int | None, ...]
     aggregates: tuple[tuple[str, Aggregate], ...]
     by: str | None = None
+    changed: bool = False
 
     needs = Order.INDEX
 
@@ -123,6 +124,7 @@ class TrailingKernel(Kernel):
 
     def __init__(self, node: Trailing, out: StreamType) -> None:
         self.node, self.out = node, out
+        self.changed = node.changed
         self.lengths = np.array([-1 if n is None else n for n in node.lengths], np.int64)
         self.longest = int(self.lengths.max(initial=0))
         # What is summed: for a mean the value times its time, and the time in which there is one.
@@ -180,23 +182,25 @@ class TrailingKernel(Kernel):
     def _weighed(
         self, rows: Events, fresh: Any, codes: Ints, totals: Events | None, slots: Ints, words: pa.Array
     ) -> Iterable[Batch]:
-        """Run the compiled loop, once to count the results and once to take them down; keep what later windows need."""
+        """Run the compiled loop, and once more where there are more results than there was room for; keep what later windows need."""
         frames = _Work(rows, self.width)
         whole = _Work(totals, self.width)
         first, last = (np.searchsorted(rows.slot, slots, side=s) for s in ("left", "right"))
         low, high = (np.searchsorted(whole.slot, slots, side=s) for s in ("left", "right"))
-        size = 0
-        for take in (False, True):
-            out, parts = np.empty((size, 6), np.int64), np.empty((size, self.width))
+        size, room = 4 * int(np.count_nonzero(fresh)) * len(self.lengths), -1
+        while room < size:
+            room = size
+            out, parts = np.empty((room, 6), np.int64), np.empty((room, self.width))
             kept, kept_totals = frames.copy(), whole.room(len(rows))
             size, lengths, count = _trail(
                 first, last, fresh, codes[: len(rows)], kept.ints, kept.parts,
                 low, high, codes[len(rows) :], whole.ints, whole.parts, kept_totals.ints, kept_totals.parts,
-                self.lengths, len(words), out, parts, take,
+                self.lengths, len(words), out, parts, self.changed,
             )  # fmt: skip
             if size < 0:
                 raise DataError("trailing: events of a key overlap", hint="stitch() joins them, frames() never overlap")
         self._keep(rows, slots, first, lengths, kept, kept_totals, count, words)
+        out, parts = out[:size], parts[:size]
         start = out[:, 1].copy()
         return (Events(slots[out[:, 0]], start, None, self._results(out, parts, words)),) if size else ()
 
@@ -292,12 +296,12 @@ def _sorted(rows: Events | None) -> Events | None:
 def _trail(
     first: Any, last: Any, fresh: Any, code: Any, frames: Any, parts: Any,
     low: Any, high: Any, total_code: Any, totals: Any, total_parts: Any, kept: Any, kept_parts: Any,
-    lengths: Any, codes: int, out: Any, out_parts: Any, take: bool,
+    lengths: Any, codes: int, out: Any, out_parts: Any, changed: bool,
 ) -> Any:  # fmt: skip
-    """For every new frame and every length what each status has of the window that ends with the frame.
+    """For every new frame and every length what each status has of the window that ends with the frame, or only what has changed.
 
     Frames that touch and have one status become one. Gives how many results there are (-1: frames overlap), which frames of each key to
-    keep (from, to), and how many totals.
+    keep (from, to), and how many totals. Results beyond the room in `out` are counted alone.
     """
     longest = lengths.max()
     endless = lengths.min() < 0
@@ -306,6 +310,7 @@ def _trail(
     all_time, all_count = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
     all_amount = np.zeros((codes, parts.shape[1]))
     seen, ever = np.empty(codes, np.int64), np.empty(codes, np.int64)
+    differs = np.full(codes, not changed)
     keep = np.zeros((len(first), 2), np.int64)
     found, kept_count = 0, 0
     for k in range(len(first)):
@@ -322,6 +327,7 @@ def _trail(
             if size and frames[i, 0] < frames[tail, 1]:
                 return -1, keep, 0
             joins = size > 0 and frames[i, 0] == frames[tail, 1] and c == frames[tail, 2]
+            before = frames[tail, 1] if size else frames[i, 0]
             if fresh[i] and endless:
                 if not all_count[c]:
                     ever[known] = c
@@ -340,18 +346,21 @@ def _trail(
                 parts[tail] = parts[i]
             if not fresh[i]:
                 continue
+            held = base + oldest
             for n in range(len(lengths)):
                 if lengths[n] < 0:
                     for j in range(known):
-                        if take:
-                            s = ever[j]
+                        s = ever[j]
+                        if changed and s != c:
+                            continue
+                        if found < len(out):
                             out[found, 0], out[found, 1], out[found, 2], out[found, 3] = k, end, n, s
                             out[found, 4], out[found, 5] = all_time[s], all_count[s]
                             out_parts[found] = all_amount[s]
                         found += 1
                     continue
                 distinct = 0
-                for j in range(tail, base + oldest - 1, -1):
+                for j in range(tail, held - 1, -1):
                     # Unsigned: the distance of two instants may not fit a signed number.
                     ago = np.uint64(end) - np.uint64(frames[j, 1])
                     if ago >= np.uint64(lengths[n]):
@@ -369,13 +378,27 @@ def _trail(
                         amount[s] += parts[j]
                     else:
                         amount[s] += parts[j] * (part / whole)
+                if changed:
+                    differs[c] = True
+                    for j in range(tail - 1, held - 1, -1):
+                        s, ago = frames[j, 2], np.uint64(frames[i, 0]) - np.uint64(frames[j, 1])
+                        # Frames that may have been forgotten say nothing.
+                        if ago > np.uint64(longest) or before - frames[j, 1] >= lengths[n]:
+                            break
+                        if np.uint64(end) - np.uint64(frames[j, 0]) > np.uint64(lengths[n]):
+                            if not count[s] and not differs[s]:
+                                seen[distinct] = s
+                                distinct += 1
+                            differs[s] = True
                 for j in range(distinct):
                     s = seen[j]
-                    if take:
-                        out[found, 0], out[found, 1], out[found, 2], out[found, 3] = k, end, n, s
-                        out[found, 4], out[found, 5] = time[s], count[s]
-                        out_parts[found] = amount[s]
-                    found += 1
+                    if differs[s]:
+                        if found < len(out):
+                            out[found, 0], out[found, 1], out[found, 2], out[found, 3] = k, end, n, s
+                            out[found, 4], out[found, 5] = time[s], count[s]
+                            out_parts[found] = amount[s]
+                        found += 1
+                    differs[s] = not changed
                     time[s] = count[s] = 0
                     amount[s] = 0
         keep[k, 0], keep[k, 1] = (size - 1 if longest < 0 else oldest), size

@@ -13,7 +13,7 @@ from hydrophone.engine.since import Since, settled_start
 from hydrophone.errors import ParameterError, PlanError
 from hydrophone.model.time import MIN_TIME
 from hydrophone.plan.data import Data
-from hydrophone.plan.node import Node, rebuild
+from hydrophone.plan.node import Node
 from hydrophone.plan.source import Port, Source, ports, sources
 
 
@@ -50,12 +50,12 @@ class Elsewhere(Data):
 def without_data(root: Node) -> Node:
     """The same plan, whose sources name their data and do not hold it."""
 
-    def named(old: Node, new: Node) -> Node:
-        if not isinstance(old, Source):
-            return new
-        return replace(old, data=Elsewhere(old.data.schema, old.data.identity, old.data.location))
+    def named(leaf: Node) -> Node:
+        if not isinstance(leaf, Source):
+            return leaf
+        return replace(leaf, data=Elsewhere(leaf.data.schema, leaf.data.identity, leaf.data.location))
 
-    return rebuild(root, named)
+    return with_leaves(root, named)
 
 
 @dataclass(frozen=True)
@@ -103,27 +103,25 @@ class Step:
         root = self._over(numbers)
         if not self.exits:
             return [(root, None)]
-        return [(with_port(by, lambda _: root), (gate.level, numbers[gate.address])) for by, gate in self.exits]
+        return [(with_leaves(by, lambda _: root), (gate.level, numbers[gate.address])) for by, gate in self.exits]
 
     def _over(self, numbers: Mapping[str, int]) -> Node:
-        def numbered(place: Port) -> Node:
+        def numbered(place: Node) -> Node:
+            assert isinstance(place, Port)
             gate, above = self.gates[place.number]
             port = replace(gate.port, number=numbers[gate.address])
-            return port if above is None else with_port(above, lambda _: port)
+            return port if above is None else with_leaves(above, lambda _: port)
 
-        return with_port(self.root, numbered)
+        return with_leaves(self.root, numbered)
 
 
-def with_port(root: Node, change: Callable[[Port], Node]) -> Node:
-    """A plan over other ports. A port with another number is no other port to `Node.with_inputs`, and it is here."""
+def with_leaves(root: Node, change: Callable[[Node], Node]) -> Node:
+    """A plan over other leaves, also where these are equal: to `Node.with_inputs` a port with another number is the same port."""
     done: dict[Node, Node] = {}
     for node in root.topological():
         inputs = tuple(done[i] for i in node.inputs)
-        if isinstance(node, Port):
-            done[node] = change(node)
-        else:
-            same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-            done[node] = node if same else replace(node, inputs=inputs)
+        same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+        done[node] = change(node) if not inputs else node if same else replace(node, inputs=inputs)
     return done[root]
 
 
@@ -209,13 +207,13 @@ def _over_sources(root: Node, hub: Sequence[Source], since: Mapping[int, int]) -
     """The plan over the sources as the hub has them."""
     found = {source: number_of(source, hub) for source in sources(root)}
 
-    def leaf(old: Node, new: Node) -> Node:
-        if not isinstance(old, Source):
-            return new
-        source, begin = hub[found[old]], since.get(found[old], MIN_TIME)
+    def over(leaf: Node) -> Node:
+        if not isinstance(leaf, Source):
+            return leaf
+        source, begin = hub[found[leaf]], since.get(found[leaf], MIN_TIME)
         return source if begin == MIN_TIME else Since(inputs=(source,), start=begin)
 
-    return rebuild(root, leaf)
+    return with_leaves(root, over)
 
 
 def _gates(stage: Stage, level: int, hub: Sequence[Source]) -> tuple[tuple[Gate, Node | None], ...]:
