@@ -103,14 +103,14 @@ def payload(event: Event) -> str:
     return repr(sorted(event.payload.items()))
 
 
-def stitch(events: list[Event]) -> list[Event]:
+def stitch(events: list[Event], gap: int = 0) -> list[Event]:
     out = []
     for _, group in itertools.groupby(
         sorted(events, key=lambda e: (e.key, payload(e), e.start)), key=lambda e: (e.key, payload(e))
     ):
         run: Event | None = None
         for e in group:
-            if run is not None and e.start <= run.stop:
+            if run is not None and e.start <= run.stop + gap:
                 run = run._replace(stop=max(run.stop, e.stop))
             else:
                 out += [run] if run is not None else []
@@ -185,16 +185,21 @@ def placed(events: Iterable[Event]) -> list[Event]:
     return sorted(events, key=key)
 
 
-def asof(event: Event, others: list[Event], direction: str, tolerance: float) -> Event | None:
+def asof(
+    event: Event, others: list[Event], direction: str, tolerance: float, exact: bool = True, ties: str = "earlier"
+) -> Event | None:
     """The event that is joined, among those of the same key in order."""
     near = [o for o in placed(others) if o.key == event.key and abs(o.start - event.start) <= tolerance]
+    if not exact:
+        near = [o for o in near if o.start != event.start]
     before, after = [o for o in near if o.start <= event.start], [o for o in near if o.start >= event.start]
     back, ahead = before[-1] if before else None, after[0] if after else None
     if direction == "backward" or (direction == "nearest" and ahead is None):
         return back
     if direction == "forward" or back is None:
         return ahead
-    return ahead if ahead.start - event.start < event.start - back.start else back
+    more = (ahead.start - event.start) - (event.start - back.start)
+    return ahead if more < 0 or (more == 0 and ties == "later" and ahead.start != back.start) else back
 
 
 def interpolated(event: Event, others: list[Event], column: str, tolerance: int) -> float | None:

@@ -12,7 +12,7 @@ from tests.cases import data
 from tests.cases.table import Case, Row, Source
 from tests.oracles import Event
 
-from hydrophone.ops.relational.lifetimes import Alter, Chop, Clip, Extend, PointAtEnd, Shift, Stitch
+from hydrophone.ops.relational.lifetimes import Alter, Chop, Clip, Extend, Lasting, PointAtEnd, Shift, Stitch
 
 LIVES = data.overlapping(210)
 POINTS = data.points(211)
@@ -39,14 +39,16 @@ def lived(
     )
 
 
-def stitch(name: str, source: Source, before: Callable[[Any], Any] = lambda x: x, chopped: int = 0) -> Case:
+def stitch(
+    name: str, source: Source, before: Callable[[Any], Any] = lambda x: x, chopped: int = 0, gap: int = 0
+) -> Case:
     def expected(i: Any) -> list[Row]:
         events = i["x"].events()
         if chopped:
             events = [e._replace(start=a, stop=b) for e in events for a, b in refs.chop(e, chopped, 0)]
-        return [(*e.key, e.start, e.stop, *(e.payload[n] for n in names(i["x"]))) for e in refs.stitch(events)]
+        return [(*e.key, e.start, e.stop, *(e.payload[n] for n in names(i["x"]))) for e in refs.stitch(events, gap)]
 
-    return Case(name, Stitch, {"x": source}, lambda s: before(s["x"]).stitch(), expected)
+    return Case(name, Stitch, {"x": source}, lambda s: before(s["x"]).stitch(gap=gap), expected)
 
 
 def _repeated() -> Source:
@@ -82,6 +84,21 @@ CASES = [
     lived("clip-points", Clip, POINTS, lambda x: x.clip(30), lambda e: [(e.start, 0)], points=True),
     lived("extend", Extend, LIVES, lambda x: x.extend(25), lambda e: [(e.start, e.stop + 25)]),
     lived("extend-points", Extend, POINTS, lambda x: x.extend(25), lambda e: [(e.start, e.start + 25)]),
+    lived(
+        "extend-back",
+        Extend,
+        LIVES,
+        lambda x: x.extend(-25),
+        lambda e: [(e.start, e.stop - 25)] if e.stop - e.start > 25 else [],
+    ),
+    lived(
+        "lasting",
+        Lasting,
+        LIVES,
+        lambda x: x.lasting(10, 40),
+        lambda e: [(e.start, e.stop)] if 10 <= e.stop - e.start <= 40 else [],
+    ),
+    lived("lasting-points", Lasting, POINTS, lambda x: x.lasting(0), lambda e: [(e.start, 0)], points=True),
     lived("alter", Alter, POINTS, lambda x: x.alter(40), lambda e: [(e.start, e.start + 40)]),
     lived("alter-lifetimes", Alter, LIVES, lambda x: x.alter(40), lambda e: [(e.start, e.start + 40)]),
     lived("point-at-end", PointAtEnd, LIVES, lambda x: x.point_at_end(), lambda e: [(e.stop, 0)], points=True),
@@ -106,5 +123,7 @@ CASES = [
     stitch("stitch", _repeated()),
     stitch("stitch-chopped", _repeated(), lambda x: x.chop(10), 10),
     stitch("stitch-points", _snapped(POINTS)),
+    stitch("stitch-gap", _repeated(), gap=12),
+    stitch("stitch-gap-points", _snapped(POINTS), gap=3),
     stitch("stitch-empty", data.empty(LIVES)),
 ]

@@ -41,7 +41,8 @@ def asof(name: str, left: Source, right: Source, direction: str, tolerance: int 
     def expected(i: Mapping[str, Source]) -> list[Row]:
         others, out = i["b"].events(), []
         for e in i["a"].events():
-            found = refs.asof(e, others, direction, math.inf if tolerance is None else tolerance)
+            how = {n: options[n] for n in ("exact", "ties") if n in options}
+            found = refs.asof(e, others, direction, math.inf if tolerance is None else tolerance, **how)
             joined = (
                 [None] * (len(columns) + 1) if found is None else [found.start, *(found.payload[c] for c in columns)]
             )
@@ -252,6 +253,13 @@ CASES = [
     asof("asof-join-nearest", TIES, MORE_TIES, "nearest", 6),
     asof("asof-join-nearest-far", LIVES, POINTS, "nearest", 10**6),
     asof("asof-join-at-once", TIES, MORE_TIES, "forward", 0),
+    asof("asof-join-strict", TIES, MORE_TIES, "backward", None, exact=False),
+    asof("asof-join-strict-tolerance", MORE_TIES, TIES, "backward", 4, exact=False),
+    asof("asof-join-strict-forward", TIES, MORE_TIES, "forward", 5, exact=False),
+    asof("asof-join-strict-nearest", TIES, MORE_TIES, "nearest", 6, exact=False),
+    asof("asof-join-nearest-later", TIES, MORE_TIES, "nearest", 6, ties="later"),
+    asof("asof-join-forward-endless", POINTS, RIGHT, "forward", None),
+    asof("asof-join-nearest-endless", MORE_TIES, TIES, "nearest", None),
     asof("asof-join-nothing", POINTS, data.empty(RIGHT), "nearest", 10),
     asof(
         "asof-join-epoch",

@@ -90,6 +90,22 @@ def _welch(x: np.ndarray) -> np.ndarray:
     return scipy.signal.welch(x, 1.0, "hann", 8, 4)[1]
 
 
+def _band_power(i: Mapping[str, Source]) -> Any:
+    """Lines at 0.25 and 0.375 Hz."""
+    return [
+        (*k, grid(SECOND).instant(end), float(a[2:4].sum() / 8))
+        for k, v in sampled(i["x"], SECOND).items()
+        for end, a in oracles_spectra.groups(v, 8, 4, 2, _welch).items()
+    ]
+
+
+def _two_mels(power: np.ndarray) -> np.ndarray:
+    """Two triangles from 0 to 0.5 Hz, whose corners are equally far apart in mel."""
+    corners = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 0.5 / 700), 4) / 2595) - 1)
+    lines = np.arange(5) / 8
+    return np.array([power @ np.interp(lines, corners[b : b + 3], [0, 1, 0], left=0, right=0) for b in (0, 1)])
+
+
 def _csd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return scipy.signal.csd(x, y, 1.0, "hann", 8, 4, scaling="spectrum")[1]
 
@@ -255,6 +271,46 @@ CASES = [
         lambda s: s.welch(8, average=3),
         lambda x: oracles_spectra.groups(x, 8, 4, 3, _welch),
         beats(234, rows=90),
+    ),
+    case(
+        "welch-whole",
+        Average,
+        lambda s: s.welch(8),
+        lambda x: oracles_spectra.whole(oracles_spectra.groups(x, 8, 4, 1, _welch)),
+        beats(234, rows=90),
+    ),
+    case(
+        "average-whole-rough",
+        Average,
+        lambda s: s.window(3, hop=2).average(),
+        lambda x: oracles_spectra.whole(oracles_spectra.groups(x, 3, 2, 1, lambda a: a)),
+        beats(236, value=data.rough),
+        tolerance=1e-12,
+        why="NumPy adds up in another order",
+    ),
+    case(
+        "csd-whole",
+        Average,
+        lambda x, y: x.csd(y, 8, scaling="spectrum"),
+        lambda x, y: oracles_spectra.whole(oracles_spectra.groups(x, 8, 4, 1, _csd, y)),
+        beats(237, rows=90),
+        beats(238, rows=90),
+    ),
+    Case(
+        "band-power",
+        Reduce,
+        {"x": beats(239, rows=90)},
+        lambda s: s["x"].signal("v").sample(SECOND).welch(8, average=2).band_power(0.2, 0.4),
+        _band_power,
+        1e-11,
+        _FFT,
+    ),
+    case(
+        "mel-bands-of-average",
+        MelBands,
+        lambda s: s.welch(8, average=2).mel_bands(2),
+        lambda x: oracles_spectra.groups(x, 8, 4, 2, lambda a: _two_mels(_welch(a))),
+        beats(240, rows=90),
     ),
     case(
         "welch-exponential",

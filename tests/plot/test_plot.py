@@ -285,6 +285,58 @@ def test_a_signal_is_drawn_at_its_values(count: int) -> None:
     assert axes.get_ylabel() == "v"
 
 
+def test_aggregates_of_windows_are_steps_with_gaps() -> None:
+    rows = pa.table({"t": [0, 5, 12, 41], "v": [1.0, 3.0, 4.0, 8.0], "k": ["a"] * 4})
+    counted = hp.from_arrow(rows, time="t", key="k").tumble(10).agg(mean=hp.mean("v"), n=hp.count())
+    axes = counted.select("mean").plot()
+    (line,) = axes.get_lines()
+    x, y = line.get_data()
+    assert np.array_equal(x, [0, 10, 10, 20, np.nan, np.nan, 40, 50], equal_nan=True)
+    assert np.array_equal(y, [2, 2, 4, 4, np.nan, np.nan, 8, 8], equal_nan=True)
+    assert axes.get_ylabel() == "mean" and axes.get_title(loc="left") == "Mean of windows"
+    assert [t.get_text() for t in counted.plot(key="a").get_legend().get_texts()] == ["a mean", "a n"]
+    sliding = hp.from_arrow(rows, time="t").sliding(20, every=10).agg(mean=hp.mean("v")).plot()
+    assert len(sliding.get_lines()) == 1 and not sliding.collections
+
+
+def test_one_spectrum_per_key_is_a_line_over_frequency() -> None:
+    tone = np.sin(2 * np.pi * 125 * np.arange(4096) / 1000)
+    query = signal(("a", 0, tone), ("b", 0, 10 * tone)).welch(256)
+    axes = query.plot(unit="V²/Hz")
+    (x, quiet), (_, loud) = lines(axes)
+    assert axes.get_xlabel() == "frequency (Hz)" and axes.get_ylabel() == "power (dB re 1 V²/Hz)"
+    assert abs(x[loud.argmax()] - 125) < 4 and np.allclose((loud - quiet)[loud > -100], 20, atol=1e-6)
+    assert np.array_equal(x, query.frequencies())
+
+
+@pytest.mark.parametrize("bands", ["mel", "octave"])
+def test_bands_are_named_by_their_frequencies(bands: str) -> None:
+    noise = signal(("a", 0, np.random.default_rng(0).normal(size=8192)))
+    spectra = noise.spectrogram(256)
+    axes = (spectra.mel_bands(12) if bands == "mel" else spectra.octave_bands(3)).plot()
+    assert axes.get_ylabel() == f"{bands} bands, middle frequency (Hz)"
+    assert axes.collections[0].colorbar.ax.get_ylabel() == "power (dB)"
+    names = [float(t.get_text()) for t in axes.get_yticklabels()]
+    assert len(names) == 8 and names == sorted(names) and 0 < names[0] < names[-1] < 500
+
+
+def test_titles_are_words() -> None:
+    query = signal(("a", 0, np.arange(100.0)))
+    assert query.plot(key="a").get_title(loc="left") == "K a: signal, 1 kHz"
+    assert query.window(10).rfft().plot().get_title(loc="left") == "Spectra of 10 samples, 1 kHz"
+    assert query.above(5).plot().get_title(loc="left") == "Events with lifetimes"
+
+
+def test_panels_share_their_time(tmp_path: Path) -> None:
+    query = signal(("a", 0, np.sin(np.arange(3000.0))))
+    late = query.above(0.5).where(hp.col("samples") > 1)
+    made = hp.plot.panels(query, query.spectrogram(64), late, key="a", path=tmp_path / "panels.png")
+    assert len({axes.get_xlim() for axes in made}) == 1 and len(made) == 3
+    assert (tmp_path / "panels.png").stat().st_size > 10_000
+    with pytest.raises(hp.ParameterError, match="at least one query"):
+        hp.plot.panels()
+
+
 def test_overlay_draws_the_events_of_the_same_key(tmp_path: Path) -> None:
     wave = np.sin(np.arange(1000) / 50)
     query = signal(("a", 0, wave), ("b", 0, np.zeros(1000)))

@@ -7,7 +7,7 @@ from typing import Generic
 from hydrophone.api.query import Query, StreamT
 from hydrophone.model.time import Duration
 from hydrophone.model.time import duration as nanoseconds
-from hydrophone.ops.relational.lifetimes import Alter, Chop, Clip, Extend, PointAtEnd, Shift, Stitch
+from hydrophone.ops.relational.lifetimes import Alter, Chop, Clip, Extend, Lasting, PointAtEnd, Shift, Stitch
 
 
 class Lifetimes(Query, Generic[StreamT]):
@@ -22,7 +22,17 @@ class Lifetimes(Query, Generic[StreamT]):
         return self._then(Clip, most=nanoseconds(most))
 
     def extend(self, by: Duration) -> StreamT:
-        """Lifetimes that end so much later; points become lifetimes."""
+        """Lifetimes that end so much later; points become lifetimes.
+
+        With a negative duration they end earlier, and those that have nothing left are gone.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> calls = hp.from_arrow(pa.table({"start": [0, 20], "stop": [15, 25]}), time="start", end="stop")
+        >>> calls.extend(5).to_arrow()["stop"].to_pylist(), calls.extend(-5).to_arrow()["stop"].to_pylist()
+        ([20, 30], [10])
+        """
         return self._then(Extend, by=nanoseconds(by))
 
     def alter(self, duration: Duration) -> StreamT:
@@ -37,6 +47,33 @@ class Lifetimes(Query, Generic[StreamT]):
         """Lifetimes cut at multiples of `every`, so that no event lasts longer."""
         return self._then(Chop, every=nanoseconds(every), offset=nanoseconds(offset))
 
-    def stitch(self) -> StreamT:
-        """Events with equal payload whose lifetimes touch or overlap, as one."""
-        return self._then(Stitch)
+    def stitch(self, *, gap: Duration = 0) -> StreamT:
+        """Events with equal payload whose lifetimes touch or overlap, or with `gap` lie at most so far apart, as one.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> calls = hp.from_arrow(pa.table({"start": [0, 20, 90], "stop": [15, 40, 95]}), time="start", end="stop")
+        >>> calls.stitch(gap=10).to_pandas()
+           start  stop
+        0      0    40
+        1     90    95
+        """
+        return self._then(Stitch, gap=nanoseconds(gap))
+
+    def lasting(self, at_least: Duration, at_most: Duration | None = None) -> StreamT:
+        """Events that are alive for at least, and at most, so long; a point lasts 0.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> calls = hp.from_arrow(pa.table({"start": [0, 20, 90], "stop": [15, 40, 95]}), time="start", end="stop")
+        >>> calls.lasting(10, 15).to_pandas()
+           start  stop
+        0      0    15
+        """
+        return self._then(Lasting, at_least=nanoseconds(at_least), at_most=_optional(at_most))
+
+
+def _optional(value: Duration | None) -> int | None:
+    return None if value is None else nanoseconds(value)

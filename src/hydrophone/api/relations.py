@@ -85,16 +85,33 @@ class Relations(Query, Generic[StreamT]):
         on: On = None,
         direction: str = "backward",
         tolerance: Duration | None = None,
+        exact: bool = True,
+        ties: str = "earlier",
         limit: Limit = None,
         overflow: str = "spill",
     ) -> StreamT:
         """Every event with the one of another stream that starts nearest: before, after, or on the line between both.
 
         `direction` is ``"backward"``, ``"forward"``, ``"nearest"`` or ``"interpolated"``; `tolerance` the largest distance, of
-        ``"interpolated"`` that from one neighbour to the other. `limit` and `overflow` as in `join`.
+        ``"interpolated"`` that from one neighbour to the other. Streams need one, unless they look backward. With ``exact=False`` an
+        event at the very same time does not count. Of two that are equally far, ``"nearest"`` takes the one that `ties` says:
+        ``"earlier"`` or ``"later"``. Events that start together are ordered by end and columns; a column that counts them, first among
+        the columns, makes that the order of arrival. `limit` and `overflow` as in `join`.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, pyarrow as pa
+        >>> runs = hp.from_arrow(pa.table({"ts": [10, 20], "run": ["a", "b"]}), time="ts")
+        >>> readings = hp.from_arrow(pa.table({"at": [5, 10, 18], "celsius": [1.5, 2.5, 3.5]}), time="at")
+        >>> runs.asof_join(readings).to_arrow()["celsius"].to_pylist()
+        [2.5, 3.5]
+        >>> runs.asof_join(readings, exact=False).to_arrow()["celsius"].to_pylist()
+        [1.5, 3.5]
+        >>> runs.asof_join(readings, direction="forward").to_arrow()["celsius"].to_pylist()
+        [2.5, None]
         """
         left, right = _keyed(self, other, on, AsofJoin.name())
-        near = {"direction": direction, "tolerance": _optional(tolerance)}
+        near = {"direction": direction, "tolerance": _optional(tolerance), "exact": exact, "ties": ties}
         return left._then(AsofJoin, right, **near, limit=size_in_bytes(limit), overflow=overflow)
 
     def semi_join(self, other: StreamT, *, on: On = None, limit: Limit = None, overflow: str = "spill") -> StreamT:

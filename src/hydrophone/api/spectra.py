@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Any, Generic, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from hydrophone.api.quantities import sample_count
 from hydrophone.api.query import Query, UniformT, WindowedT, check_query
 from hydrophone.errors import ParameterError, PlanError, SignalTypeError, user_line
 from hydrophone.model.time import Duration, duration, period, scalar
 from hydrophone.ops.filters.rolling import Rolling
-from hydrophone.ops.spectra.bands import MelBands, OctaveBands, rate_of
+from hydrophone.ops.spectra.bands import MelBands, OctaveBands, band_sum, check_spectrum, frequencies, rate_of
 from hydrophone.ops.spectra.shift_frequency import ShiftFrequency, exact_cycles
 from hydrophone.ops.spectra.sliding_dft import SlidingDft
 from hydrophone.ops.windows import combine_windows as pairs
@@ -26,6 +27,7 @@ from hydrophone.ops.windows.transforms import Ifft, Irfft
 from hydrophone.plan.parameters import real
 
 _REAL = np.dtype(float)
+Array = npt.NDArray[Any]
 
 
 class WindowSpectra(Query, Generic[UniformT]):
@@ -54,8 +56,51 @@ class WindowSpectra(Query, Generic[UniformT]):
         """The power of a spectrum in octaves around 1 kHz, or in thirds of them with ``fraction=3``."""
         return self._then(OctaveBands, fraction=fraction)
 
-    def average(self, count: int) -> Self:
-        """The mean of every `count` windows that follow each other, value by value."""
+    def frequencies(self) -> Array:
+        """The frequency of every value of a spectrum, in hertz: ``numpy.fft.rfftfreq``, or ``fftfreq`` of a whole spectrum.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, numpy as np
+        >>> hp.from_numpy(np.zeros(16), rate="1kHz").spectrogram(8).frequencies().tolist()
+        [0.0, 125.0, 250.0, 375.0, 500.0]
+        """
+        return frequencies(self.node.type)
+
+    def band_power(self, low: float, high: float, *, scaling: str = "density", at: str = "end") -> UniformT:
+        """The power between two frequencies in hertz, both included: one value per window.
+
+        Of a ``"density"`` (what `welch` and `spectrogram` give) it is the sum of the lines in the band times their spacing, of a
+        ``"spectrum"`` the sum.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, numpy as np
+        >>> tone = np.sqrt(2) * np.sin(2 * np.pi * 125 * np.arange(800) / 1000)
+        >>> spectra = hp.from_numpy(tone, rate="1kHz").welch(200)
+        >>> [round(v, 3) for v in spectra.band_power(100, 150).to_arrow()["value"].to_pylist()]
+        [1.0]
+        """
+        check_spectrum(self.node.type, "band_power")
+        low, high = real(low, "band_power: low"), real(high, "band_power: high")
+        lines = self.frequencies()
+        first, stop = int(np.searchsorted(lines, low)), int(np.searchsorted(lines, high, "right"))
+        if not 0 <= low <= high or first == stop:
+            raise ParameterError(
+                f"band_power: no line of the spectrum lies between {low:g} and {high:g} Hz; lines lie every {lines[1]:g} Hz up to "
+                f"{lines[-1]:g} Hz",
+                hint="longer windows have more lines",
+                where=user_line(),
+            )
+        if scaling not in ("density", "spectrum"):
+            raise ParameterError(
+                f"band_power: scaling must be 'density' or 'spectrum', got {scaling!r}", where=user_line()
+            )
+        width = float(lines[1]) if scaling == "density" else 1.0
+        return self._then(Reduce, function=functools.partial(band_sum, first=first, stop=stop, width=width), at=at)
+
+    def average(self, count: int | None = None) -> Self:
+        """The mean of every `count` windows that follow each other, value by value; without a number that of all, at the end."""
         return self._then(Average, count=count)
 
     def ema(self, alpha: float) -> Self:
@@ -120,10 +165,20 @@ class Spectra(Query, Generic[WindowedT]):
         scaling: str = "density",
         detrend: str | None = "constant",
     ) -> WindowedT:
-        """A running estimate of the power spectrum: the mean of every `average` windows, or an exponential one with weight `alpha`.
+        """The power spectrum of the whole signal: ``scipy.signal.welch(x, fs, window, size, size - hop)``; or a running estimate of it.
 
-        The first is ``scipy.signal.welch(x, fs, window, size, size - hop)`` over the samples under each group of windows; groups lie on the
-        absolute grid and lack no sample.
+        With `average` it is that of every so many windows, which lie on the absolute grid and lack no sample, and with `alpha` an
+        exponential mean with this weight. Streams need one of them: what is whole comes at the end.
+
+        Windows lie on the absolute grid too: SciPy's are the same where the first sample lies on a multiple of the hop.
+
+        Examples
+        --------
+        >>> import hydrophone as hp, numpy as np, scipy.signal
+        >>> x = np.random.default_rng(7).normal(size=1000)
+        >>> found = hp.from_numpy(x, rate="100Hz").welch(128).to_arrow()["values"][0].as_py()
+        >>> bool(np.allclose(found, scipy.signal.welch(x, 100, nperseg=128)[1]))
+        True
         """
         lines = self.spectrogram(size, hop=hop, window=window, scaling=scaling, detrend=detrend)
         return _averaged(lines, average, alpha, "welch")
@@ -287,13 +342,13 @@ def _check_signal(other: Any, what: str) -> None:
 
 
 def _averaged(lines: Any, average: int | None, alpha: float | None, what: str) -> Any:
-    if (average is None) == (alpha is None):
+    if average is not None and alpha is not None:
         raise ParameterError(
-            f"{what}: give either average or alpha",
-            hint="average=8: the mean of every 8 windows; alpha=0.1: an exponential one after every window",
+            f"{what}: give either average or alpha, or neither",
+            hint="average=8: the mean of every 8 windows; alpha=0.1: an exponential one after every window; neither: the mean of all",
             where=user_line(),
         )
-    return lines.average(average) if average is not None else lines.ema(alpha)
+    return lines.average(average) if alpha is None else lines.ema(alpha)
 
 
 def peak_lag(windows: np.ndarray[Any, Any], unit: float) -> np.ndarray[Any, Any]:

@@ -51,7 +51,9 @@ LAST_DATE: int = 105_190 * 86_400 * 10**9
 
 # Nanoseconds, from the largest unit to the smallest.
 _UNITS = {"d": 86_400 * 10**9, "h": 3_600 * 10**9, "min": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_SPELLINGS = _UNITS | {"\u00b5s": 10**3, "\u03bcs": 10**3}  # Unicode has two: the micro sign and the Greek letter.
+_SPELLINGS = (
+    _UNITS | {"w": 7 * _UNITS["d"]} | {"\u00b5s": 10**3, "\u03bcs": 10**3}
+)  # Unicode has two: the micro sign and the Greek letter.
 _HERTZ = {"mHz": Fraction(1, 1000), "Hz": Fraction(1), "kHz": Fraction(10**3), "MHz": Fraction(10**6)}
 _NUMPY_UNITS = {"W": Fraction(7 * _UNITS["d"]), "D": Fraction(_UNITS["d"]), "m": Fraction(_UNITS["min"])} | {
     unit: Fraction(_UNITS[unit]) for unit in ("h", "s", "ms", "us", "ns")
@@ -357,7 +359,7 @@ def _whole(what: str, value: object, nanoseconds: Fraction) -> int:
 def _from_text(what: str, text: str, *, rates: bool) -> Fraction:
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in _SPELLINGS:
-        units = ", ".join([*reversed(_UNITS), *(_HERTZ if rates else ())])
+        units = ", ".join([*reversed(_UNITS), "w", *(_HERTZ if rates else ())])
         raise ParameterError(f"{what}: cannot read {text!r}; write a number and one of: {units}")
     return Fraction(match[1]) * _SPELLINGS[match[2]]
 

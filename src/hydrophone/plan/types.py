@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -148,7 +148,8 @@ class WindowedType(DataType):
     """Arrays of `length` values; each stands for the `size` samples that end at its instant, every `hop` samples.
 
     With `channels` every window has as many arrays, one for each of them. With `labels` it carries columns, as those of the event that
-    it lies around, and several windows may end at one sample. Whole spectra are `two_sided`: at sizes 1 and 2 their length does not tell.
+    it lies around, and several windows may end at one sample. Spectra are the lines of the Fourier transform of `lines_of` samples; whole
+    ones are `two_sided`: at sizes 1 and 2 their length does not tell.
     """
 
     dtype: np.dtype[Any]
@@ -159,6 +160,11 @@ class WindowedType(DataType):
     channels: int = 0
     labels: pa.Schema | None = None
     two_sided: bool = False
+    lines_of: int = 0
+
+    def with_arrays(self, dtype: np.dtype[Any], length: int) -> WindowedType:
+        """The same windows with other arrays; lines of a spectrum stay such while there are as many."""
+        return replace(self, dtype=dtype, length=length, lines_of=self.lines_of if length == self.length else 0)
 
     def describe(self) -> str:
         """One line for `explain`."""

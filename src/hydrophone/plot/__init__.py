@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hydrophone.errors import ParameterError
 from hydrophone.model.time import Instant
-from hydrophone.plan.types import SignalType, StreamType, UniformType, WindowedType
-from hydrophone.plot.axes import canvas
-from hydrophone.plot.draw import COLOURS, draw_events, draw_over, draw_signal, draw_spectra, legend
+from hydrophone.plan.types import StreamType, UniformType, WindowedType
+from hydrophone.plot.axes import canvas, new_figure, share_time
+from hydrophone.plot.draw import COLOURS, draw_events, draw_over, draw_signal, legend
 from hydrophone.plot.draw import title as say_title
 from hydrophone.plot.selection import Query, Selection, events_by_key, samples_by_key
+from hydrophone.plot.spectra import draw_spectra
+from hydrophone.plot.words import value_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["overlay", "plot"]
+__all__ = ["overlay", "panels", "plot"]
 
 
 def plot(
@@ -34,7 +36,8 @@ def plot(
     """Run a query in this process and draw its answer.
 
     A `UniformSignal` is a line per key and channel, with gaps where there are no samples and a bar below them. A
-    `Windowed` of spectra is a spectrogram. Events with lifetimes are spans, points are marks, and a `Signal` is drawn at its values.
+    `Windowed` of spectra is a spectrogram, or a line per key where each has one spectrum. Events with lifetimes are spans, points are
+    marks; a `Signal` is drawn at its values, and so are the aggregates of windows of time.
 
     However many samples there are, a column of pixels gets its least and largest: a spike of one sample is never lost.
 
@@ -53,7 +56,7 @@ def plot(
         Of the colours of windows. By default complex spectra and one-sided ones that are never negative, such as
         those of `spectrogram`, are shown in decibels (``10 log10`` of powers, ``20 log10`` of magnitudes), and other arrays as they are.
     title : str, optional
-        By default the key and the type of what is shown.
+        By default the key, and what is shown.
     unit : str, optional
         Of the values, for the label of their axis or colour bar: ``"m/s"``, ``"V²/Hz"``.
 
@@ -80,7 +83,7 @@ def plot(
         raise ParameterError(f"plot: scale must be 'db' or 'linear', got {scale!r}")
     if scale is not None and not isinstance(kind, WindowedType):
         raise ParameterError(f"plot: scale is that of the colours of windows, and this is {kind.describe()}")
-    if unit is not None and isinstance(kind, StreamType) and not isinstance(kind, SignalType):
+    if unit is not None and isinstance(kind, StreamType) and not value_columns(kind, query.node):
         raise ParameterError(f"plot: unit is that of values, and events are drawn without: this is {kind.describe()}")
     with canvas(ax, path) as axes:
         if isinstance(kind, UniformType):
@@ -91,7 +94,7 @@ def plot(
             draw_events(axes, chosen, kind, query)
         if unit is not None and not isinstance(kind, WindowedType):
             axes.set_ylabel(f"{axes.get_ylabel()} ({unit})")
-        say_title(axes, kind, chosen, title)
+        say_title(axes, kind, query.node, chosen, title)
     return axes
 
 
@@ -133,5 +136,37 @@ def overlay(
         found = events_by_key(events, over, Selection(over, key if same else None, start, end))
         draw_over(axes, view, found)
         legend(axes)
-        say_title(axes, kind, chosen)
+        say_title(axes, kind, signal.node, chosen)
     return axes
+
+
+def panels(
+    *queries: Query,
+    key: Any = None,
+    start: Instant | None = None,
+    end: Instant | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> list[Axes]:
+    """Draw queries below each other over one axis of time; the parameters are those of `plot`.
+
+    A key is meant for the queries that have one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import hydrophone as hp, numpy as np
+    >>> hum = hp.from_numpy(np.sin(np.arange(3000) / 5), rate="1kHz")
+    >>> axes = panels(hum, hum.spectrogram(128), path=os.path.join(tempfile.mkdtemp(), "hum.png"))
+    >>> [one.get_xlabel() for one in axes]
+    ['', 'time (s)']
+    """
+    if not queries:
+        raise ParameterError("panels: needs at least one query", hint="panels(signal, signal.spectrogram(256))")
+    with new_figure(path, len(queries)) as made:
+        for axes, query in zip(made, queries, strict=True):
+            if axes is not made[0]:
+                share_time(axes, made[0])
+            plot(query, key=key if query.node.type.key.names else None, start=start, end=end, ax=axes)
+        for axes in made[:-1]:
+            axes.set_xlabel("")
+    return made

@@ -86,41 +86,59 @@ def finish_time(axes: Axes, view: View, margin: float = 0.01) -> None:
         axes.set_xlim(view(view.low - beside), view(view.high + beside))
 
 
+def share_time(axes: Axes, first: Axes) -> None:
+    """Let axes show time as others do, whatever is drawn on them."""
+    if first in _views:
+        _views[axes] = _views[first]
+
+
 @contextmanager
 def canvas(ax: Axes | None, path: str | os.PathLike[str] | None) -> Iterator[Axes]:
     """Axes to draw on; the figure is written when all is drawn."""
+    if ax is not None:
+        yield ax
+        if path is not None:
+            _save(ax.figure, os.fspath(path))  # type: ignore[arg-type]
+        return
+    with new_figure(path, 1) as (axes,):
+        yield axes
+
+
+@contextmanager
+def new_figure(path: str | os.PathLike[str] | None, rows: int) -> Iterator[list[Axes]]:
+    """Axes below each other that share their horizontal axis; the figure is written when all is drawn."""
     try:
-        from matplotlib import rcParams
+        from matplotlib import rcParams  # noqa: F401 (the package itself: a missing part of it is another error)
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         raise UnsupportedError("plot: Matplotlib is not installed", hint="pip install 'hydrophone[plot]'") from None
-    if ax is not None:
-        yield ax
-    else:
-        options: dict[str, Any] = {"figsize": (10, 4.5), "layout": "constrained"}
-        if path is None:
-            import matplotlib.pyplot as plt  # only pyplot's figures are shown in a notebook or a window
+    options: dict[str, Any] = {"figsize": (10, 4.5 if rows == 1 else 1 + 2.6 * rows), "layout": "constrained"}
+    if path is None:
+        import matplotlib.pyplot as plt  # only pyplot's figures are shown in a notebook or a window
 
-            figure = plt.figure(**options)
-        else:
-            figure = Figure(**options)
-        axes = figure.add_subplot()
+        figure = plt.figure(**options)
+    else:
+        figure = Figure(**options)
+    made = list(figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0])
+    for axes in made:
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-        try:
-            yield axes
-        except BaseException:
-            if path is None:
-                plt.close(figure)
-            raise
-        ax = axes
+    try:
+        yield made
+    except BaseException:
+        if path is None:
+            plt.close(figure)
+        raise
     if path is not None:
-        _save(ax.figure, os.fspath(path), rcParams["savefig.dpi"])  # type: ignore[arg-type]
+        _save(figure, os.fspath(path))
 
 
-def _save(figure: Figure, path: str, dpi: Any) -> None:
+def _save(figure: Figure, path: str) -> None:
+    from matplotlib import rcParams
+
+    dpi = rcParams["savefig.dpi"]
     format_ = os.path.splitext(path)[1].lstrip(".").lower()
     if format_ not in figure.canvas.get_supported_filetypes():
         choices = ", ".join(sorted(figure.canvas.get_supported_filetypes()))

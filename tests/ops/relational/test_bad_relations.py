@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hydrophone as hp
-from hydrophone.errors import HydrophoneError, ParameterError, SignalTypeError
+from hydrophone.errors import HydrophoneError, ParameterError, PlanError, SignalTypeError
 
 
 def points(**columns: Any) -> hp.Stream:
@@ -138,10 +138,31 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     ),
     (
         "asof-waits",
-        ParameterError,
-        lambda: points().asof_join(points(), direction="forward"),
-        ("needs a tolerance", "wait for ever"),
+        PlanError,
+        lambda: points().asof_join(points(), direction="forward").node.check_stream(None),
+        ("needs a tolerance in a stream", "wait for ever"),
     ),
+    (
+        "asof-ties",
+        ParameterError,
+        lambda: points().asof_join(points(), direction="nearest", tolerance=5, ties="last"),
+        ("ties must be 'earlier' or 'later'",),
+    ),
+    (
+        "asof-ties-alone",
+        ParameterError,
+        lambda: points().asof_join(points(), ties="later"),
+        ("needs direction='nearest'",),
+    ),
+    (
+        "asof-line-strict",
+        ParameterError,
+        lambda: points().asof_join(points().select("n"), direction="interpolated", tolerance=5, exact=False),
+        ("exact=False has no meaning",),
+    ),
+    ("lasting-negative", ParameterError, lambda: lives().lasting("-1s"), ("at_least must not be negative",)),
+    ("lasting-empty", ParameterError, lambda: lives().lasting(5, 3), ("at_most must not be below at_least",)),
+    ("stitch-gap", ParameterError, lambda: lives().stitch(gap=-1), ("gap must be positive",)),
     (
         "asof-tolerance",
         ParameterError,

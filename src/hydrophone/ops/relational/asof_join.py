@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hydrophone.errors import ParameterError, SignalTypeError
+from hydrophone.errors import ParameterError, PlanError, SignalTypeError
 from hydrophone.model.batch import Batch, Events, Ints
 from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
@@ -30,6 +30,7 @@ from hydrophone.plan.reach import UNBOUNDED, Reach
 from hydrophone.plan.types import StreamType
 
 DIRECTIONS = ("backward", "forward", "nearest", "interpolated")
+TIES = ("earlier", "later")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,19 +38,22 @@ class AsofJoin(Limited):
     """Every left event once, with the right event of its key that starts nearest; nulls where there is none.
 
     ``backward`` takes the last right event that starts at the same time or before, ``forward`` the first that starts at the same
-    time or after, ``nearest`` the nearer of both (the earlier one of two that are equally far), ``interpolated`` the straight line
+    time or after, ``nearest`` the nearer of both (of two that are equally far the one that `ties` says), ``interpolated`` the straight line
     between both (on it neighbours further apart than `tolerance` are not joined, and NaN and nulls spread). Of right events that start
     together, in order of end and columns, ``backward`` takes the last and ``forward`` the first. `tolerance` is the largest distance.
+    Without `exact`, right events that start at the very time of the left one do not count.
     The lifetime is that of the left event. Reference: ``pandas.merge_asof``.
 
     A left event is given when progress has passed it, by `tolerance` if it looks forward. Without a tolerance ``backward`` keeps
-    one right event per key for ever; the others would wait for ever, and are refused.
+    one right event per key for ever; the others wait for the end of the data, and streams refuse them.
     """
 
     stable_name = "asof_join"
 
     direction: str = "backward"
     tolerance: int | None = None
+    exact: bool = True
+    ties: str = "earlier"
 
     def describe(self) -> str:
         """With the form of the state."""
@@ -63,10 +67,17 @@ class AsofJoin(Limited):
                 f"asof_join: direction must be one of {', '.join(DIRECTIONS)}, got {self.direction!r}",
                 hint="backward looks for the last event before",
             )
-        if self.tolerance is None and self.direction != "backward":
+        if self.ties not in TIES:
             raise ParameterError(
-                f"asof_join: direction={self.direction!r} needs a tolerance: without one, events could wait for ever",
-                hint='tolerance="1h" is the largest distance to the event that is joined',
+                f"asof_join: ties must be 'earlier' or 'later', got {self.ties!r}",
+                hint="which of two right events that are equally far is the nearest",
+            )
+        if self.ties != "earlier" and self.direction != "nearest":
+            raise ParameterError(f"asof_join: ties={self.ties!r} needs direction='nearest', got {self.direction!r}")
+        if not self.exact and self.direction == "interpolated":
+            raise ParameterError(
+                "asof_join: exact=False has no meaning with direction='interpolated'",
+                hint="at the time of an event the line has the value of that event",
             )
         if self.tolerance is not None and self.tolerance < 0:
             raise ParameterError(
@@ -76,6 +87,15 @@ class AsofJoin(Limited):
             raise ParameterError(
                 "asof_join: the tolerance has no end, so that no event could ever be forgotten",
                 hint='a duration, such as "1d"',
+            )
+
+    def check_stream(self, waiting: str | None) -> None:
+        """What looks forward must come to an end."""
+        if self.tolerance is None and self.direction != "backward":
+            raise PlanError(
+                f"asof_join: direction={self.direction!r} needs a tolerance in a stream: without one, events would wait for ever",
+                hint='tolerance="1h" is the largest distance to the event that is joined',
+                where=self.where,
             )
 
     def output_type(self, left: StreamType, right: StreamType) -> StreamType:
@@ -97,7 +117,8 @@ class AsofJoin(Limited):
     def reach(self, left: StreamType, right: StreamType) -> tuple[Reach, Reach]:
         """The tolerance, to the side it looks to; without one the last event may be any time ago."""
         if self.tolerance is None:
-            return Reach(), Reach.past()
+            endless = Reach.unbounded(f"asof_join: {self.direction} without a tolerance")
+            return Reach(), Reach.past() if self.direction == "backward" else endless
         before = 0 if self.direction == "forward" else self.tolerance
         return Reach(), Reach(before, 0 if self.direction == "backward" else self.tolerance)
 
@@ -112,7 +133,7 @@ class AsofJoinKernel(Kernel):
     keyed = True
 
     def __init__(self, node: AsofJoin) -> None:
-        self.direction, self.out = node.direction, node.type
+        self.direction, self.exact, self.ties, self.out = node.direction, node.exact, node.ties, node.type
         self.tolerance = UNBOUNDED if node.tolerance is None else node.tolerance
         self.ahead = 0 if self.direction == "backward" else self.tolerance
         self.left = SweepArea("list", node.memory, starts=True, name="asof_join, left")
@@ -130,21 +151,23 @@ class AsofJoinKernel(Kernel):
 
     def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
         """Answer for the left events whose match is known."""
-        known = self.left.take(add_time(marks[1], -self.ahead) if self.ahead else marks[1])
+        known = self.left.take(_marks_before(marks[1], self.ahead))
         first = self.left.held_back(marks[0], ended=marks[1])
         self.announced = (self._before(first),)
         return self._answers(known, marks[0]), first
 
     def _answers(self, known: Iterable[Events], mark: Mark) -> Iterator[Events]:
         for left in known:
-            until = add_time(left.start, self.ahead) if self.ahead else left.start
+            until = (
+                np.broadcast_to(MAX_TIME, len(left)) if self.ahead == UNBOUNDED else add_time(left.start, self.ahead)
+            )
             yield self._joined(left, self.right.meet(left.slot, np.broadcast_to(MIN_TIME, len(left)), until))
         if not self.right.empty:
             self._forget(mark)
 
     def _before(self, time: Any) -> Any:
         """The earliest instant that matters to left events from a time on."""
-        if self.tolerance == UNBOUNDED:
+        if self.tolerance == UNBOUNDED and self.direction != "forward":
             return np.full_like(time, MIN_TIME) if isinstance(time, np.ndarray) else MIN_TIME
         return add_time(time, 0 if self.direction == "forward" else -self.tolerance)
 
@@ -153,13 +176,13 @@ class AsofJoinKernel(Kernel):
         if right is None:
             blank = [pa.nulls(len(left), f.type) for f in list(self.out.columns)[names:]]
             return left.with_columns(pa.table([*left.columns.columns, *blank], schema=self.out.columns))
-        left, right, back, ahead = neighbours(left, right, self.direction, len(self.keys), self.tolerance)
+        left, right, back, ahead = neighbours(left, right, self.direction, len(self.keys), self.tolerance, self.exact)
         if self.direction == "interpolated":
             columns = self._between(left, right, back, ahead)
         else:
             found = {"backward": back, "forward": ahead}.get(self.direction)
             if found is None:
-                found = _nearer(left.start, right.start, back, ahead)
+                found = _nearer(left.start, right.start, back, ahead, self.ties == "later")
             stamp = pa.array(right.start).cast(self.out.columns.field(names).type)
             columns = take_all([stamp, *right.columns.columns], found)
         return left.with_columns(pa.table([*left.columns.columns, *columns], schema=self.out.columns))
@@ -186,7 +209,7 @@ class AsofJoinKernel(Kernel):
     def _forget(self, mark: Mark) -> None:
         """Drop right events that no left event can need: too long ago, or not the last before all that may ask."""
         lowest = marks_by_slot(self.left.oldest_pending(mark), len(self.keys))
-        start, count = self.right.latest(lowest)
+        start, count = self.right.latest(lowest if self.exact else add_time(lowest, -1))
         tied = np.flatnonzero((count > 1) & (start < lowest) & (lowest < MAX_TIME))
         start[lowest == MAX_TIME] = MAX_TIME
         needed = np.maximum(start, self._before(lowest))
@@ -200,42 +223,56 @@ class AsofJoinKernel(Kernel):
             self.right.insert(winners)
 
 
+def _marks_before(mark: Mark, span: int) -> Any:
+    """The mark of left events whose match is known, if they look so far ahead."""
+    if span == UNBOUNDED:
+        return np.where(mark == MAX_TIME, MAX_TIME, MIN_TIME) if isinstance(mark, np.ndarray) else _at_the_end(mark)
+    return add_time(mark, -span) if span else mark
+
+
+def _at_the_end(mark: int) -> int:
+    return MAX_TIME if mark == MAX_TIME else MIN_TIME
+
+
 # --- neighbours in time -------------------------------------------------------------------------------------------------
 
 
 def neighbours(
-    left: Events, right: Events, direction: str, slots: int, tolerance: int
+    left: Events, right: Events, direction: str, slots: int, tolerance: int, exact: bool
 ) -> tuple[Events, Events, Ints, Ints]:
     """Both sides in some order, and for every left event the rows of the last right one until then and of the first from then on.
 
-    -1 says that there is none within the tolerance; what the direction does not ask for is left out. Where the left side is in the order of
-    time, whatever its keys, one pass over both finds all; otherwise every key is searched.
+    Without `exact` these are the last before then and the first after it. -1 says that there is none within the tolerance; what the
+    direction does not ask for is left out. Where the left side is in the order of time, whatever its keys, one pass over both finds
+    all; otherwise every key is searched.
     """
     back = ahead = np.zeros(0, np.int64)
     near = np.uint64(tolerance)
     if is_in_time_order(left.start):
         right = _sort_with_ties(right, slots)
         if direction != "forward":
-            back = _walk_neighbours(_last_before, left, right, slots, near)
+            back = _walk_neighbours(_last_before, left, right, slots, near, exact)
         if direction != "backward":
-            ahead = _walk_neighbours(_first_from, left, right, slots, near)
+            ahead = _walk_neighbours(_first_from, left, right, slots, near, exact)
         return left, right, back, ahead
     left, right = sort_by_time(left), sort_events(right)
     if direction != "forward":
-        back = search_rows(right.slot, right.start, left.slot, left.start, "right") - 1
+        back = search_rows(right.slot, right.start, left.slot, left.start, "right" if exact else "left") - 1
         _check(left.slot, left.start, right.slot, right.start, back, near)
     if direction != "backward":
-        ahead = search_rows(right.slot, right.start, left.slot, left.start, "left")
+        ahead = search_rows(right.slot, right.start, left.slot, left.start, "left" if exact else "right")
         _check(left.slot, left.start, right.slot, right.start, ahead, near)
     return left, right, back, ahead
 
 
-def _walk_neighbours(walk: Callable[..., None], left: Events, right: Events, slots: int, near: np.uint64) -> Ints:
+def _walk_neighbours(
+    walk: Callable[..., None], left: Events, right: Events, slots: int, near: np.uint64, exact: bool
+) -> Ints:
     """What a pass over both sides finds, for stretches of the left side each by itself."""
     found = empty_array(len(left), np.int64)
 
     def one(rows: slice) -> None:
-        walk(left.slot[rows], left.start[rows], right.slot, right.start, slots, near, found[rows])
+        walk(left.slot[rows], left.start[rows], right.slot, right.start, slots, near, exact, found[rows])
 
     map_in_threads(one, split_rows(len(left)))
     return found
@@ -254,11 +291,14 @@ def _sort_with_ties(events: Events, slots: int) -> Events:
     return sort_ties(events, np.flatnonzero(tied)) if tied.any() else events
 
 
-def _nearer(left: Ints, right: Ints, back: Ints, ahead: Ints) -> Ints:
-    """The nearer of two neighbours, the earlier one where they are equally far."""
+def _nearer(left: Ints, right: Ints, back: Ints, ahead: Ints, later: bool) -> Ints:
+    """The nearer of two neighbours; the earlier one, or the later, where they are equally far."""
     low, at, high = (t.view(np.uint64) for t in (right[np.maximum(back, 0)], left, right[np.maximum(ahead, 0)]))
     # Unsigned: exact, however far apart.
-    return np.where((ahead >= 0) & ((back < 0) | (high - at < at - low)), ahead, back)
+    nearer = high - at < at - low
+    if later:
+        nearer |= (high - at == at - low) & (high != low)
+    return np.where((ahead >= 0) & ((back < 0) | nearer), ahead, back)
 
 
 @compiled
@@ -276,11 +316,11 @@ def _neighbours_of(low, high, tolerance):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _last_before(slot, start, right_slot, right_start, slots, tolerance, found):  # type: ignore[no-untyped-def]
+def _last_before(slot, start, right_slot, right_start, slots, tolerance, exact, found):  # type: ignore[no-untyped-def]
     last = np.full(slots, -1, np.int64)
     j = 0
     for i in range(len(slot)):
-        while j < len(right_slot) and right_start[j] <= start[i]:
+        while j < len(right_slot) and (right_start[j] < start[i] or (exact and right_start[j] == start[i])):
             last[right_slot[j]] = j
             j += 1
         row = last[slot[i]]
@@ -288,11 +328,11 @@ def _last_before(slot, start, right_slot, right_start, slots, tolerance, found):
 
 
 @compiled
-def _first_from(slot, start, right_slot, right_start, slots, tolerance, found):  # type: ignore[no-untyped-def]
+def _first_from(slot, start, right_slot, right_start, slots, tolerance, exact, found):  # type: ignore[no-untyped-def]
     first = np.full(slots, -1, np.int64)
     j = len(right_slot) - 1
     for i in range(len(slot) - 1, -1, -1):
-        while j >= 0 and right_start[j] >= start[i]:
+        while j >= 0 and (right_start[j] > start[i] or (exact and right_start[j] == start[i])):
             first[right_slot[j]] = j
             j -= 1
         row = first[slot[i]]

@@ -124,15 +124,18 @@ class ClipKernel(Stateless):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Extend(Node):
-    """Lifetimes that end so much later; reference: ``end = end + by``; a point becomes ``[start, start + by)``."""
+    """Lifetimes that end so much later; reference: ``end = end + by``; a point becomes ``[start, start + by)``.
+
+    With a negative duration they end earlier, and what has no lifetime left is gone: points, and lifetimes of at most that length.
+    """
 
     stable_name = "extend"
 
     by: int
 
     def check(self) -> None:
-        """A positive duration."""
-        check_span(self.by, "extend", "by")
+        """A duration that ends."""
+        check_span(abs(self.by), "extend", "by")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Points become lifetimes."""
@@ -140,10 +143,10 @@ class Extend(Node):
 
     def reach(self, x: StreamType) -> Reach:
         """What is alive now may have ended so much before."""
-        return Reach(before=self.by)
+        return Reach(before=max(self.by, 0))
 
     def kernel(self, x: StreamType) -> Kernel:
-        """Lengthen."""
+        """Lengthen or shorten."""
         return ExtendKernel(self.by)
 
 
@@ -154,9 +157,62 @@ class ExtendKernel(Stateless):
         self.by = by
 
     def map(self, batch: Batch) -> Batch:
-        """Lengthen in one batch."""
+        """Move the ends of one batch."""
         assert isinstance(batch, Events)
-        return replace(batch, end=exact_sum(batch.start if batch.end is None else batch.end, self.by))
+        end = batch.start if batch.end is None else batch.end
+        if self.by > 0:
+            return replace(batch, end=exact_sum(end, self.by))
+        kept = replace(batch, end=add_time(end, self.by))
+        return kept.select(kept.stop > kept.start)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lasting(Node):
+    """Events whose lifetime is not shorter than `at_least` and not longer than `at_most`; a point lasts 0.
+
+    Reference: ``at_least <= end - start <= at_most``.
+    """
+
+    stable_name = "lasting"
+
+    at_least: int
+    at_most: int | None = None
+
+    gives = None
+
+    def check(self) -> None:
+        """Durations that some lifetime may have."""
+        if not 0 <= self.at_least < MAX_TIME:
+            raise ParameterError(
+                f"lasting: at_least must not be negative and have an end, got {self.at_least}", hint='such as "200ms"'
+            )
+        if self.at_most is not None and self.at_most < self.at_least:
+            raise ParameterError(
+                f"lasting: at_most must not be below at_least, got {self.at_most} below {self.at_least}",
+                hint="without at_most there is no longest lifetime",
+            )
+
+    def output_type(self, x: StreamType) -> StreamType:
+        """Unchanged."""
+        return x
+
+    def kernel(self, x: StreamType) -> Kernel:
+        """Choose."""
+        return LastingKernel(self.at_least, MAX_TIME if self.at_most is None else self.at_most)
+
+
+class LastingKernel(Stateless):
+    """Chooses by lifetime."""
+
+    def __init__(self, at_least: int, at_most: int) -> None:
+        self.at_least, self.at_most = at_least, at_most
+
+    def map(self, batch: Batch) -> Batch:
+        """Choose in one batch."""
+        assert isinstance(batch, Events)
+        end = batch.start if batch.end is None else batch.end
+        length = end.view(np.uint64) - batch.start.view(np.uint64)  # exact, however far apart
+        return batch.select((length >= np.uint64(self.at_least)) & (length <= np.uint64(self.at_most)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -294,10 +350,18 @@ def chopped(events: Events, every: int, offset: int, what: str, keys: KeyTable) 
 class Stitch(Node):
     """Events of a key with equal payload whose lifetimes touch or overlap become one, from the first start to the last end.
 
-    Null equals null and NaN equals NaN. An event is given when progress has passed its end.
+    With `gap` they may lie so far apart. Null equals null and NaN equals NaN. An event is given when progress has passed its end by
+    the gap.
     """
 
     stable_name = "stitch"
+
+    gap: int = 0
+
+    def check(self) -> None:
+        """No gap, or a duration."""
+        if self.gap:
+            check_span(self.gap, "stitch", "gap")
 
     def output_type(self, x: StreamType) -> StreamType:
         """Two points in a row are a lifetime."""
@@ -314,7 +378,7 @@ class Stitch(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Join."""
-        return StitchKernel()
+        return StitchKernel(self.gap)
 
 
 class StitchKernel(Kernel):
@@ -322,8 +386,13 @@ class StitchKernel(Kernel):
 
     keyed = True
 
-    def __init__(self) -> None:
-        self.open = KeyedBuffer(lambda rows: add_time(rows.stop, 1))
+    def __init__(self, gap: int) -> None:
+        self.gap = gap
+        self.open = KeyedBuffer(self._due)
+
+    def _due(self, rows: Events) -> Ints:
+        """The first mark at which nothing more can join."""
+        return add_time(add_time(rows.stop, self.gap), 1)
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:
         """Hold."""
@@ -340,10 +409,9 @@ class StitchKernel(Kernel):
         code = payload_codes([held])[0]
         order = np.lexsort((held.start, code))
         held, code = held.select(order), code[order]
-        first = chain_starts(code, held.start, held.stop)
-        stop: Ints = np.maximum.reduceat(held.stop, first)
-        whole = replace(held.select(first), end=stop)
-        ended = stop < marks_of_slots(mark, whole.slot)
+        first = chain_starts(code, held.start, add_time(held.stop, self.gap))
+        whole = replace(held.select(first), end=np.maximum.reduceat(held.stop, first))
+        ended = whole.stop < marks_of_slots(add_time(mark, -self.gap), whole.slot)  # the sum might not fit
         rest = whole.select(~ended)
-        self.open.put(rest, due=add_time(rest.stop, 1))
+        self.open.put(rest, due=self._due(rest))
         return ((whole.select(ended),) if ended.any() else ()), self.open.held_back(mark)

@@ -34,12 +34,18 @@ def rate_of(x: WindowedType, what: str) -> float:
     return x.timebase.rate_hz
 
 
+def transform_size(x: WindowedType) -> int:
+    """Of how many samples the arrays are one-sided spectra: as their type says, or else as long as the windows would have them; or 0."""
+    size = x.lines_of or x.size
+    return size if x.length == size // 2 + 1 and not x.two_sided else 0
+
+
 def check_spectrum(x: WindowedType, what: str) -> None:
     """Windows that are one-sided power spectra."""
-    if x.length != x.size // 2 + 1 or x.two_sided:
+    if not transform_size(x):
         raise SignalTypeError(
             f"{what}: expected spectra of {x.size // 2 + 1} values for windows of {x.size} samples, got {x.length}",
-            hint="spectrogram(...) gives them, or rfft().power(); take bands before you average",
+            hint="spectrogram(...) gives them, or rfft().power()",
         )
     refuse_complex(what, x.dtype, "take power() first")
 
@@ -79,7 +85,7 @@ class MelBands(RowByRow, Node):
 
     def weights(self, x: WindowedType) -> Array:
         """The heights of all bands at all lines."""
-        return mel_weights(self.count, self.low, self.high, x.size, rate_of(x, "mel_bands"))
+        return mel_weights(self.count, self.low, self.high, transform_size(x), rate_of(x, "mel_bands"))
 
     def rows(self, windows: Array) -> Array:
         """Add up."""
@@ -122,7 +128,7 @@ class OctaveBands(RowByRow, Node):
             raise ParameterError(
                 f"octave_bands: fraction must be at least 1 (3: thirds) and at most {MOST_BANDS}, got {self.fraction}"
             )
-        if not len(octave_centres(self.fraction, x.size, rate_of(x, "octave_bands"))):
+        if not len(octave_centres(self.fraction, transform_size(x), rate_of(x, "octave_bands"))):
             raise ParameterError("octave_bands: no band holds a line of this spectrum", hint="use longer windows")
 
     def output_type(self, x: WindowedType) -> WindowedType:
@@ -132,7 +138,7 @@ class OctaveBands(RowByRow, Node):
     def weights(self, x: WindowedType) -> Array:
         """Which lines lie in which band."""
         rate = rate_of(x, "octave_bands")
-        return octave_weights(self.fraction, x.size, rate)
+        return octave_weights(self.fraction, transform_size(x), rate)
 
     def rows(self, windows: Array) -> Array:
         """Add up."""
@@ -168,7 +174,29 @@ def octave_weights(fraction: int, size: int, rate: float) -> Array:
 def _banded(node: MelBands | OctaveBands, x: WindowedType) -> WindowedType:
     node.accept(x)
     dtype = x.dtype if x.dtype == np.float32 else np.dtype(np.float64)
-    return replace(x, dtype=dtype, length=node.weights(x).shape[1])
+    return replace(x, dtype=dtype, length=node.weights(x).shape[1], lines_of=0)
+
+
+def frequencies(x: WindowedType) -> Array:
+    """The frequency of every value of a spectrum, in hertz: ``numpy.fft.rfftfreq``, or ``fftfreq`` of a whole spectrum.
+
+    Which values are lines of a transform is known by the type; what a user's function or a choice of values made of them is not.
+    """
+    rate, size = rate_of(x, "frequencies"), x.lines_of or transform_size(x)
+    if not size:
+        raise SignalTypeError(
+            f"frequencies: these are no spectra, but arrays of {x.length} values for windows of {x.size} samples",
+            hint="rfft, fft, stft, spectrogram and welch give spectra; take frequencies() before values are chosen or bands are made",
+            where=user_line(),
+        )
+    lines = np.fft.fftfreq(size, 1 / rate) if x.two_sided else np.fft.rfftfreq(size, 1 / rate)
+    return np.asarray(lines)
+
+
+def band_sum(windows: Array, first: int, stop: int, width: float) -> Array:
+    """The sum of some values of every row, times the width of a line."""
+    out: Array = windows[:, first:stop].sum(axis=1, dtype=np.float64) * width
+    return out
 
 
 def _weighed(windows: Array, weights: Array) -> Array:

@@ -71,8 +71,8 @@ class SlidingDft(Node):
                 f"sliding_dft: this signal has {x.channels} channels",
                 hint="window(size, hop=hop).rfft() takes all of them; or pick one first: signal.channel(0)",
             )
-        length = self.size // 2 + 1
-        return WindowedType(x.key, x.time, x.clock, np.dtype(np.complex128), length, self.size, self.hop, x.timebase)
+        length, dtype = self.size // 2 + 1, np.dtype(np.complex128)
+        return WindowedType(x.key, x.time, x.clock, dtype, length, self.size, self.hop, x.timebase, lines_of=self.size)
 
     def reach(self, x: UniformType) -> Reach:
         """The window, and back to the last FFT."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, PlanError
 from hydrophone.model.batch import Batch, Mask, Segments, Windows
 from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
+from hydrophone.model.marks import Mark, hold_back_mark, marks_of_slots
 from hydrophone.model.state import Field, SlotArrays
-from hydrophone.model.time import MIN_TIME
+from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.ops.base_kernels import GridKernel
 from hydrophone.ops.filters.ema import EmaKernel, settle_ema
 from hydrophone.ops.filters.sos import LONGEST_SETTLE
@@ -30,36 +31,50 @@ class Average(Node):
     """The mean of every `count` windows, value by value; groups do not overlap and lie on the absolute grid.
 
     Reference: ``windows.reshape(-1, count, n).mean(axis=1)`` over all windows from number 0 of the grid on. The answer stands for all
-    samples under its windows, and belongs to the last of them.
+    samples under its windows, and belongs to the last of them. Without a count it is the mean of all windows of a key,
+    ``windows.mean(axis=0)``: it comes at the end of the data, and streams refuse it.
 
     Start and gap: a group that lacks a window gives nothing. End: nothing follows the last whole group.
     """
 
     stable_name = "average"
 
-    count: int
+    count: int | None
 
     needs = Order.INDEX
     gives = Order.INDEX
 
     def check(self) -> None:
         """At least one."""
-        if self.count < 1:
+        if self.count is not None and self.count < 1:
             raise ParameterError(f"average: count must be at least 1 window, got {self.count}")
+
+    def check_stream(self, waiting: str | None) -> None:
+        """There must be an end."""
+        if self.count is None:
+            raise PlanError(
+                "average: the mean over the whole signal comes at its end, which a stream does not have",
+                hint="average=8 gives the mean of every 8 windows, alpha=0.1 an exponential one",
+                where=self.where,
+            )
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """As long, over more samples, at least single precision."""
         refuse_labels("average", x)
         dtype = x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64)
+        if self.count is None:
+            return replace(x, dtype=dtype)
         return replace(x, dtype=dtype, size=x.size + (self.count - 1) * x.hop, hop=x.hop * self.count)
 
     def reach(self, x: WindowedType) -> Reach:
         """The windows of the group."""
+        if self.count is None:
+            return Reach.unbounded("average: over the whole signal")
         return Reach.samples(x.timebase, before=(self.count - 1) * x.hop)
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Add up."""
-        return AverageKernel(self.count, x, self.type)
+        return WholeAverageKernel(x, self.type) if self.count is None else AverageKernel(self.count, x, self.type)
 
 
 class AverageKernel(GridKernel[Windows]):
@@ -96,6 +111,59 @@ class AverageKernel(GridKernel[Windows]):
         none = group == MIN_TIME
         end = ((np.where(none, 0, group) + 1) * self.count - 1) * self.kind.hop + self.kind.size - 1
         return self.grids.ended_before(np.where(none, MIN_TIME, end), marks[0])
+
+
+class WholeAverageKernel(GridKernel[Windows]):
+    """Per key the sum of all windows, how many there are, and where the last one ends."""
+
+    def __init__(self, kind: WindowedType, out: WindowedType) -> None:
+        super().__init__(kind.timebase)
+        self.shape = (kind.channels, kind.length) if kind.channels else (kind.length,)
+        self.out = out
+        wide = np.result_type(out.dtype, np.float64)
+        width = int(np.prod(self.shape))
+        self.open = SlotArrays(total=Field(wide, 0, (width,)), count=Field(np.int64), last=Field(np.int64, MIN_TIME))
+
+    def take(self, batch: Windows) -> Iterable[Batch]:
+        """Add."""
+        self.open.reserve(len(self.keys))
+        total, count, last = self.open["total"], self.open["count"], self.open["last"]
+        _add_windows(batch.slot, np.ascontiguousarray(batch.values, total.dtype).reshape(len(batch), -1), total, count)
+        np.maximum.at(last, batch.slot, batch.last)
+        self.open.touch(batch.slot)
+        return ()
+
+    def advance(self, marks: Marks) -> tuple[Iterable[Batch], Mark]:
+        """At the end of a key's data its mean; what is open holds the output mark."""
+        mark = marks[0]
+        self.open.reserve(len(self.keys))
+        slot = np.flatnonzero(self.open["count"][: len(self.keys)])
+        if not len(slot):
+            return (), mark
+        last, base = self.open["last"][slot], self.grids.base
+        ended = np.broadcast_to(np.equal(marks_of_slots(mark, slot), MAX_TIME), slot.shape)
+        held = hold_back_mark(mark, slot, base.instant(slot, last))
+        if not ended.any():
+            return (), held
+        slot, last = slot[ended], last[ended]
+        mean = (self.open["total"][slot] / self.open["count"][slot, None]).astype(self.out.dtype, copy=False)
+        self.open["count"][slot] = 0
+        self.open.touch(slot)
+        return (Windows(slot, last, mean.reshape(len(slot), *self.shape), base),), held
+
+    def idle(self, marks: Marks) -> Mask:
+        """Keys without a window."""
+        self.open.reserve(len(self.keys))
+        return self.open["count"][: len(self.keys)] == 0
+
+
+@compiled
+def _add_windows(slot: Any, values: Any, total: Any, count: Any) -> None:
+    """One after the other, so that no cut into batches shows in a sum."""
+    for w in range(len(slot)):
+        count[slot[w]] += 1
+        for j in range(values.shape[1]):
+            total[slot[w], j] += values[w, j]
 
 
 @compiled

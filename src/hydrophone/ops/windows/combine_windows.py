@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy  # scipy.fft is loaded when it is first used
@@ -65,7 +65,7 @@ class CombineWindows(Node):
         probe = call_on_windows(
             self.what, self.function, np.ones((2, a.length), a.dtype), np.ones((2, b.length), b.dtype)
         )
-        return replace(a, dtype=probe.dtype, length=probe.shape[1])
+        return a.with_arrays(probe.dtype, probe.shape[1])
 
     def kernel(self, a: WindowedType, b: WindowedType) -> Kernel:
         """Match windows."""

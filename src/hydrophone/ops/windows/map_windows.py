@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class MapWindows(Node):
     def output_type(self, x: WindowedType) -> WindowedType:
         """The function is tried on two windows of zeros."""
         probe = call_on_window(self.function, np.zeros((2, x.length), x.dtype))
-        return replace(x, dtype=probe.dtype, length=probe.shape[1])
+        return x.with_arrays(probe.dtype, probe.shape[1])
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Call it."""

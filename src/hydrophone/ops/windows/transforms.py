@@ -33,7 +33,7 @@ class Rfft(Node):
         """Half the values, and complex."""
         if x.dtype.kind == "c":
             raise SignalTypeError("rfft: the windows are complex", hint="use fft, which is for complex values")
-        return replace(x, dtype=spectrum_dtype(x.dtype), length=x.length // 2 + 1, two_sided=False)
+        return replace(x, dtype=spectrum_dtype(x.dtype), length=x.length // 2 + 1, two_sided=False, lines_of=x.length)
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
@@ -56,7 +56,8 @@ class Irfft(Node):
                 f"irfft: expected {x.size // 2 + 1} values for windows of {x.size} samples, got {x.length}{whole}",
                 hint="irfft undoes rfft, ifft undoes fft",
             )
-        return replace(x, dtype=np.dtype(np.float32 if x.dtype == np.complex64 else np.float64), length=x.size)
+        dtype = np.dtype(np.float32 if x.dtype == np.complex64 else np.float64)
+        return replace(x, dtype=dtype, length=x.size, lines_of=0)
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
@@ -73,7 +74,7 @@ class Fft(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """Complex."""
-        return replace(x, dtype=spectrum_dtype(x.dtype), two_sided=True)
+        return replace(x, dtype=spectrum_dtype(x.dtype), two_sided=True, lines_of=x.length)
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
@@ -90,7 +91,7 @@ class Ifft(Node):
 
     def output_type(self, x: WindowedType) -> WindowedType:
         """Complex."""
-        return replace(x, dtype=spectrum_dtype(x.dtype), two_sided=False)
+        return replace(x, dtype=spectrum_dtype(x.dtype), two_sided=False, lines_of=0)
 
     def kernel(self, x: WindowedType) -> Kernel:
         """Row by row."""
