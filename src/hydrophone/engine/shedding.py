@@ -247,7 +247,7 @@ class SourceShedding:
 
 
 def _share(value: float, what: str) -> float:
-    share = real(value, what)
+    share = real(value, what, "between 0 and 1")
     if not 0 <= share <= 1:
         raise ParameterError(f"{what} must be between 0 and 1, got {value!r}")
     return share
