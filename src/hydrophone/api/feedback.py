@@ -41,11 +41,12 @@ class Feedbacks(Query):
         try:
             steps = sample_count(delay, kind, "feedback: delay")
             found = _body(self.node, body)
+            query: Self = self._then(Feedback, body=found, delay=steps)
             _check_lookahead(found, steps, kind)
         except (ParameterError, SignalTypeError) as error:
             error.locate("feedback", user_line())
             raise
-        return self._then(Feedback, body=found, delay=steps)
+        return query
 
 
 def _body(x: Node, body: Callable[[Any, Any], Any]) -> Node:

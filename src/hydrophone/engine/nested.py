@@ -47,8 +47,8 @@ class NestedPlan:
 
     @property
     def version(self) -> int:
-        """Of all kernels together: versions only grow, and the operators are in the digest of their host."""
-        return sum(kernel.VERSION for _, kernel in self._stations)
+        """By how much all kernels together are above their first versions: versions only grow."""
+        return sum(kernel.VERSION - 1 for _, kernel in self._stations)
 
     def take(self, port: int, batch: Batch) -> None:
         """Take a batch at a port, if somebody reads it."""

@@ -14,7 +14,7 @@ class NestedPlan(Protocol):
 
     @property
     def version(self) -> int:
-        """Increases whenever the version of one of its kernels does."""
+        """By how much its kernels together are above their first versions: increases whenever the version of one of them does."""
 
     def take(self, port: int, batch: Batch) -> None:
         """Take a batch at a port; a port that nobody reads takes nothing."""

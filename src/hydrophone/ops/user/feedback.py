@@ -216,7 +216,7 @@ class LoopKernel(Kernel):
     # --- state ------------------------------------------------------------------------------------------------------------
 
     @property
-    def VERSION(self) -> int:  # type: ignore[override]  # noqa: N802
+    def VERSION(self) -> int:  # type: ignore[override]
         """Its own and those of the body."""
         return 1 + self.nested.version
 
@@ -263,4 +263,3 @@ class _Todo:
         after = self.x.next[runs]
         self.entered, self.open, self.done = entered, runs[after > end], end
         return self.x.cut(runs, start, np.minimum(after, end))
-
