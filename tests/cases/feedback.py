@@ -109,10 +109,8 @@ def _inner() -> Case:
 
 CASES = [
     looped("feedback", data.beats(930), lambda x, y: x - y * 0.5, 2, 2, lambda x, y: x - 0.5 * y, tolerance=0),
-    looped("feedback-long", data.beats(934, lost=0), lambda x, y: x - y * 0.5, 25, 25, lambda x, y: x - 0.5 * y),
     looped("feedback-threshold", data.beats(935), lambda x, y: x.combine(y, _threshold), 1, 1, _threshold),
     looped("feedback-rough", data.beats(936, value=data.rough), lambda x, y: x.combine(y, _clean), 2, 2, _clean),
-    looped("feedback-whole", data.beats(937, value=data.whole), lambda x, y: y + x, 3, 3, lambda x, y: x + y),
     looped(
         "feedback-complex",
         data.beats(938, value=data.complicated),
