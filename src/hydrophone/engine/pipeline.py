@@ -436,7 +436,7 @@ class Pipeline:
         """Release the keys that no operator and no undrained batch needs; return their number."""
         gone = 0
         for table in self.scopes.values():
-            slots = np.flatnonzero(self.forgettable(table)) if len(table) else ()
+            slots = np.flatnonzero(self.forgettable(table))
             if len(slots):
                 self.forget(table, slots)
                 table.release(slots)
