@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import functools
 import inspect
@@ -130,6 +131,7 @@ OTHER_KEYWORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("checkpointLocation", "checkpoint_location"), ("checkpoint",)),
     **dict.fromkeys(("path", "sink", "output"), ("to",)),
     **dict.fromkeys(("mode",), ("overwrite", "how")),
+    **dict.fromkeys(("allow_exact_matches",), ("exact",)),
 }
 """Keywords of other libraries, and what may be meant by each."""
 
@@ -186,6 +188,7 @@ def _texts(values: Iterable[Any]) -> bool:
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "None": ("None", lambda v: v is None),
     "str": ("a text", lambda v: isinstance(v, str)),
+    "timedelta": ("a duration", lambda v: isinstance(v, dt.timedelta | np.timedelta64)),
     "bool": ("True or False", lambda v: isinstance(v, bool | np.bool_)),
     "int": ("a whole number", _whole),
     "float": ("a number", _number),
@@ -198,6 +201,8 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "tuple[str, str]": ("two of them", lambda v: isinstance(v, tuple) and _texts(v)),
 }
 _ALIASES = {
+    "Extent": "int | str | timedelta",
+    "Extent | None": "int | str | timedelta | None",
     "Limit": "int | str | None",
     "Key": "str | Sequence[str]",
     "On": "str | Sequence[str] | Mapping[str, str] | None",
@@ -218,8 +223,10 @@ _COLUMNS = {
     "delimiter",
 }
 _WORDS = {
-    "int | str": "a whole number of samples or a duration",
-    "int | str | None": "a whole number of samples, a duration or None",
+    "Extent": "a whole number of samples or a duration",
+    "Extent | None": "a whole number of samples, a duration or None",
+    "int | str": 'a whole number of bytes or a text such as "256MB"',
+    "int | str | None": 'a whole number of bytes, a text such as "256MB" or None',
     "Limit": 'a whole number of bytes, a text such as "256MB" or None',
     "float | str": 'a number of Hz or a text such as "1kHz"',
 }

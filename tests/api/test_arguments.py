@@ -20,7 +20,20 @@ CALLS = list(calls())
 
 SAME: dict[str, list[Callable[[Any], Any]]] = {
     "whole": [np.int64, np.int8, np.uint16, np.float32, float, Fraction, np.array],
-    "samples": [np.int64, np.int8, np.uint16, np.float32, float, Fraction, np.array],
+    "samples": [
+        np.int64,
+        np.int8,
+        np.uint16,
+        np.float32,
+        float,
+        Fraction,
+        np.array,
+        lambda v: f"{v}ms",
+        lambda v: dt.timedelta(milliseconds=v),
+        pd.Timedelta("1ms").__mul__,
+        lambda v: np.timedelta64(v, "ms"),
+    ],
+    "bytes": [np.int64, np.int8, np.uint16, np.float32, float, Fraction, np.array],
     "real": [np.float64, Fraction, np.array],
     "hertz": [np.float64, int, np.int64, Fraction, np.array, lambda v: f"{v:g}Hz"],
     "duration": [np.int64, Fraction, np.array, pd.Timedelta, lambda v: f"{v}ns", lambda v: np.timedelta64(v, "ns")],

@@ -332,6 +332,15 @@ def test_spectra_of_every_size_come_back(size: int, kind: str) -> None:
         made.window(size).fft().irfft() if size < 3 else made.window(size).irfft()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 9])
+def test_the_power_of_all_bands_is_that_of_the_samples(size: int) -> None:
+    """Parseval's theorem, in windows of every size."""
+    values = np.random.default_rng(size).normal(size=36)
+    spectra = signal(values).spectrogram(size, hop=size, window="boxcar", detrend=None)
+    expected = (values.reshape(-1, size) ** 2).mean(axis=1)
+    np.testing.assert_allclose(numbers(spectra.band_power(0, "500Hz")), expected, rtol=1e-12)
+
+
 def test_complex_weights_come_back_too() -> None:
     x, w = np.random.default_rng(10).normal(size=64), np.exp(1j * np.arange(8)) * np.hanning(8 + 2)[1:-1]
     found = numbers((signal(x) * (1 + 0j)).stft(8, hop=2, window=w).istft(w))

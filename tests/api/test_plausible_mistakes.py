@@ -5,6 +5,7 @@ A compact fuzz: every public method gets every kind of wrong value for every par
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import inspect
@@ -61,7 +62,7 @@ WRONG: dict[str, Any] = {
     "text": "nonsense",
     "list": [None],
     "pairs": {"a": 1},
-    "span": np.timedelta64(1, "s"),
+    "span": np.timedelta64(20, "ns"),
     "day": np.datetime64("2020"),
     "class": int,
     "none": None,
@@ -365,3 +366,37 @@ def test_hints_name_methods_that_are_there() -> None:
             does()
         assert "resample(period, fill=hp.linear())" in (caught.value.hint or "")
     assert own.resample(10, fill=hp.linear()).continuous().to_arrow().num_rows == 2
+
+
+# --- the same for what is no method of a stream --------------------------------------------------------------------------------
+
+BESIDE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "shed.fixed": (hp.shed.fixed, {"factor": 0.5, "strategy": "global"}),
+    "shed.adaptive": (hp.shed.adaptive, {"target": "5ms", "most": 0.5, "strategy": "global"}),
+    "shed.pinned": (hp.shed.pinned, {"changes": [(0, 0.5)]}),
+    "GraphThread": (hp.GraphThread, {"strategy": "chain"}),
+    "Hybrid": (hp.Hybrid, {"before": [], "threads": 2}),
+    "OperatorThreads": (hp.OperatorThreads, {"buffer": 1000}),
+}
+"""Functions and classes of graphs, and arguments that are right."""
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_values_of_another_kind_are_refused_beside_streams_too(name: str) -> None:
+    make, right = BESIDE[name]
+    make(**right)
+    for parameter in right:
+        for value in (*WRONG.values(), float("nan"), float("inf"), -1, 10**30, True, "", [(0.5, 0.5)], [(0, "x")], [3]):
+            with contextlib.suppress(HydrophoneError):
+                make(**{**right, parameter: value})
+
+
+def test_a_row_number_is_not_rounded() -> None:
+    with pytest.raises(ParameterError, match=r"shed.pinned: a row number must be a whole number, got 0.5"):
+        hp.shed.pinned([(0.5, 0.5)])  # type: ignore[list-item]
+
+
+def test_a_wait_for_ever_may_be_said_in_seconds() -> None:
+    with hp.Graph(scheduler=hp.OperatorThreads()) as graph:
+        graph.flush(timeout=float("inf"))
+        graph.flush(timeout=1e30)

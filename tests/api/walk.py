@@ -68,6 +68,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Stream.coincidence": {"k": 1, "within": 5, "report": MS},
     "Stream.count_window": {"size": 3, "by": "i", "within": 5 * MS},
     "Stream.difference": {"other": rows(end=True), "limit": 10**6},
+    "Stream.dead_time": {"span": 5},
+    "Stream.lasting": {"at_least": 5, "at_most": 50},
+    "Stream.stitch": {"gap": 5},
     "Stream.extend": {"by": 5},
     "Stream.frames": {"status": hp.bands([0.0], of="v"), "noise": MS, "at_least": 2 * MS, "report": 8 * MS},
     "Stream.join": {"other": rows(), "limit": 10**6},
@@ -167,11 +170,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "UniformSignal.window": {"size": 8, "hop": 4},
     "UniformSignal.zscore": {"size": 8, "ddof": 1},
     "Windowed.average": {"count": 2},
+    "Windowed.band_power": {"low": 100.0, "high": 400.0},
     "Windowed.channel": {"number": 0},
     "Windowed.dwt": {"wavelet": "haar", "levels": 2},
     "Windowed.ema": {"alpha": 0.5},
     "Windowed.idwt": {"wavelet": "haar", "levels": 2},
-    "Windowed.mel_bands": {"count": 2, "low": 0.0, "high": 400.0},
+    "Windowed.mel_bands": {"count": 2, "low": 10.0, "high": 400.0},
     "Windowed.octave_bands": {"fraction": 1},
     "Windowed.top_k": {"k": 2},
     "Windowed.trim_peak": {"around": 1},
@@ -210,8 +214,9 @@ OTHERS = {"Stream.plot", "Stream.start", "Stream.to_spark", "Stream.signal", "St
 
 KINDS = {
     "int": "whole",
-    "int | str": "samples",
-    "Limit": "samples",
+    "Extent": "samples",
+    "int | str": "bytes",
+    "Limit": "bytes",
     "float": "real",
     "float | str": "hertz",
     "Duration": "duration",
@@ -259,7 +264,7 @@ def _maker(name: str) -> Callable[..., Any]:
         on = OWNERS[owner]()
         if method in ("idwt", "wavelet_energy"):
             on = uniform().window(8)
-        if method in ("mel_bands", "octave_bands"):
+        if method in ("band_power", "mel_bands", "octave_bands"):
             on = uniform().window(8).rfft().power()
         found = getattr(on, method)(**arguments)
         return counted(found) if hasattr(found, "agg") and not isinstance(found, hp.api.Query) else found

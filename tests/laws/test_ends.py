@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
+from itertools import pairwise
 from math import gcd, lcm
 from typing import Any
 
@@ -343,3 +344,90 @@ def _back(value: Any, by: int) -> Any:
     if isinstance(value, list | tuple):
         return [_back(v, by) for v in value]
     return value - by if isinstance(value, int) and abs(value) > 2**61 else value
+
+
+# --- lifetimes of any length, longer than 64 bits hold too -----------------------------------------------------------------
+
+UNIT = 10**17
+"""Three years: 180 of them lie between the first and the last instant, and 93 are longer than 64 bits hold."""
+
+STRETCHED: dict[str, Callable[[Any, Callable[[int], int], int], Query]] = {
+    "lasting": lambda s, d, o: s.lasting(d(20)),
+    "lasting-most": lambda s, d, o: s.lasting(d(5), d(60)),
+    "clip": lambda s, d, o: s.clip(d(50)),
+    "extend-less": lambda s, d, o: s.extend(-d(40)),
+    "stitch": lambda s, d, o: s.select("v").stitch(gap=d(6)),
+    "chop": lambda s, d, o: s.chop(d(25), offset=o),
+    "dead_time": lambda s, d, o: s.point_at_end().dead_time(d(30)),
+    "snapshot": lambda s, d, o: s.snapshot().agg(n=hp.count(), most=hp.max("v")),
+    "join": lambda s, d, o: s.join(s.select("v").with_columns(w=hp.col("v")).select("w")),
+    "without": lambda s, d, o: s.select().without(s.where(hp.col("v") > 1).select()),
+    "band_join": lambda s, d, o: s.band_join(s.with_columns(w=hp.col("v")).select("w"), before=d(60), after=d(30)),
+    "sliding": lambda s, d, o: s.point_at_end().sliding(d(8), every=d(4), offset=o).agg(n=hp.count()),
+    "session": lambda s, d, o: s.point_at_end().session(d(3)).agg(n=hp.count()),
+    "frames": lambda s, d, o: _apart(s).frames("v"),
+    "frames-at-least": lambda s, d, o: _apart(s).frames("v", at_least=d(30)),
+    "frames-noise": lambda s, d, o: _apart(s).frames("v", noise=d(10), at_least=d(20)),
+    "frames-hold": lambda s, d, o: s.point_at_end().frames("v", hold=d(8)),
+    "trailing": lambda s, d, o: _trailing(s, d, changed=False),
+    "trailing-changed": lambda s, d, o: _trailing(s, d, changed=True),
+}
+"""By operator: a query of events, of what durations are, and of where steps begin."""
+
+
+def _apart(s: Any) -> Any:
+    """Lifetimes that touch at most."""
+    return s.where(hp.col("apart"))
+
+
+def _trailing(s: Any, d: Callable[[int], int], *, changed: bool) -> Any:
+    windows = _apart(s).trailing(d(40), d(90), d(10))
+    return windows.agg(time=hp.duration(), sum=hp.sum("v"), mean=hp.mean("v"), n=hp.count(), by="v", changed=changed)
+
+
+def stretched_rows(seed: int, unit: int, begin: int) -> pa.Table:
+    """Events within 174 units: with `apart` some of all lengths that follow each other, others anywhere."""
+    rng = np.random.default_rng(seed)
+    cuts = [0, *sorted(rng.choice(np.arange(1, 170), rng.integers(1, 8), replace=False).tolist()), 174]
+    apart = [(a, b, True) for a, b in pairwise(cuts) if rng.random() < 0.8]
+    anywhere = [(*sorted(rng.choice(175, 2, replace=False).tolist()), False) for _ in range(4)]
+    rows = [(a * unit + begin, b * unit + begin, int(rng.integers(3)), which) for a, b, which in apart + anywhere]
+    return pa.table(dict(zip(("t", "end", "v", "apart"), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+@pytest.mark.parametrize("name", STRETCHED)
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_lifetimes_of_any_length_have_the_answer_of_short_ones(name: str, chunk: int) -> None:
+    """The same events with all times and durations 10**17 times as long: the answer is the same, and so much longer."""
+    for seed in range(4):
+        answers = []
+        for unit, begin in ((1, 0), (UNIT, FIRST_DATE)):
+            table = stretched_rows(seed, unit, begin)
+            source = hp.from_arrow(table.sort_by("t"), time="t", end="end", progress=hp.ordered(ahead=None))
+            query = STRETCHED[name](source, lambda n, unit=unit: n * unit, begin)
+            found = [r for t in query.batches(chunk, late=hp.late.error()) for r in t.to_pylist()]
+            times = {"t", "end", "t_right", "end_right"}
+            answers.append(
+                sorted(
+                    str({c: (v - begin) / unit if c in times else v / unit if c in ("window", "time") else v for c, v in r.items()})
+                    for r in found
+                )
+            )  # fmt: skip
+        assert answers[0] == answers[1], seed
+
+
+def test_a_reading_that_would_last_beyond_the_end_of_time_is_an_error() -> None:
+    source = hp.from_arrow(pa.table({"t": [0, LAST_DATE - 1], "v": [1, 1]}), time="t")
+    with pytest.raises(DataError, match=r"^frames: the time \d+ ns lies outside 64 bits"):
+        source.frames("v", hold=2**61).to_arrow()
+
+
+def test_a_total_of_times_that_64_bits_do_not_hold_is_an_error() -> None:
+    """Three frames of 190 years are longer than 292 years together; a window with an end never is."""
+    times = [FIRST_DATE, FIRST_DATE + 6 * 10**18, FIRST_DATE + 12 * 10**18, FIRST_DATE + 18 * 10**18]
+    frames = hp.from_arrow(pa.table({"t": times[:3], "end": times[1:], "v": [1, 1, 1]}), time="t", end="end")
+    assert frames.trailing(9 * 10**18).agg(time=hp.duration()).to_arrow()["time"].to_pylist() == [6 * 10**18] + 2 * [
+        9 * 10**18
+    ]
+    with pytest.raises(DataError, match=r"trailing: a status has lasted longer than 64 bits"):
+        frames.trailing(None).agg(time=hp.duration()).to_arrow()

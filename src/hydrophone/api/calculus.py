@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from hydrophone.api.arithmetic import Arithmetic
-from hydrophone.api.quantities import sample_count, sample_rate
+from hydrophone.api.quantities import Extent, sample_count, sample_rate
 from hydrophone.model.time import MAX_TIME, Duration, duration
 from hydrophone.ops.filters.difference import Difference
 from hydrophone.ops.filters.integrate import Integrate
@@ -19,11 +19,11 @@ from hydrophone.plan.types import Missing
 class Calculus(Arithmetic):
     """Methods of `UniformSignal`."""
 
-    def shift(self, by: int | str) -> Self:
+    def shift(self, by: Extent) -> Self:
         """Every sample so many steps (or a duration of whole steps) later; negative: earlier, as soon as it is known."""
         return self._then(Shift, samples=sample_count(by, self.node.type, "shift: by", most=MAX_TIME))
 
-    def difference(self, lag: int | str = 1, *, missing: str = "drop") -> Self:
+    def difference(self, lag: Extent = 1, *, missing: str = "drop") -> Self:
         """The change from the sample `lag` steps before; ``"drop"`` or ``"zero"`` where that is missing."""
         kind = Missing.of(missing, "difference", (Missing.DROP, Missing.ZERO))
         return self._then(Difference, lag=sample_count(lag, self.node.type, "difference: lag"), missing=kind)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from hydrophone.api.filters import Filters
-from hydrophone.api.quantities import hertz, sample_count, sample_rate
+from hydrophone.api.quantities import Extent, hertz, sample_count, sample_rate
 from hydrophone.errors import ParameterError
 from hydrophone.ops.coefficients import check_coefficients
 from hydrophone.ops.filters.iir import Iir
@@ -162,7 +162,7 @@ class Designs(Filters):
             raise ParameterError(f"{kind}: order must be at least 1 and at most {HIGHEST_ORDER}, got {order!r}")
         return self.sos(scipy.signal.butter(order, cut, kind, output="sos", fs=fs), missing=missing, initial=initial)
 
-    def savgol(self, window: int | str, polyorder: int, deriv: int = 0, delta: float = 1.0) -> Self:
+    def savgol(self, window: Extent, polyorder: int, deriv: int = 0, delta: float = 1.0) -> Self:
         """Smooth by a polynomial through the `window` samples around each, as ``scipy.signal.savgol_filter``, without delay.
 
         Start, gap and end: samples that have fewer than ``window // 2`` neighbours on either side give nothing (SciPy's edges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Self
 
-from hydrophone.api.quantities import sample_count
+from hydrophone.api.quantities import Extent, sample_count
 from hydrophone.api.query import StreamT
 from hydrophone.api.zero_phase import ZeroPhase
 from hydrophone.errors import ParameterError
@@ -43,10 +43,10 @@ class Detectors(ZeroPhase, Generic[StreamT]):
         self,
         height: float | None = None,
         *,
-        distance: int | str = 1,
+        distance: Extent = 1,
         prominence: float | None = None,
-        within: int | str = 0,
-        plateau: int | str = 1000,
+        within: Extent = 0,
+        plateau: Extent = 1000,
     ) -> StreamT:
         """Points at samples above all that are up to `distance` samples away, of some `height` and `prominence`.
 
@@ -78,7 +78,7 @@ class Detectors(ZeroPhase, Generic[StreamT]):
         bounds = {"height": height, "prominence": prominence}
         return self._then(FindPeaks, **bounds, distance=near, within=far, plateau=flat)
 
-    def sta_lta(self, short: int | str, long: int | str, *, recursive: bool = False) -> Self:
+    def sta_lta(self, short: Extent, long: Extent, *, recursive: bool = False) -> Self:
         """The mean energy of the last `short` samples over that of the last `long` ones: far above one where something begins.
 
         Classic: ``mean(w[-short:] ** 2) / mean(w ** 2)`` over every `w` of `long` samples in a row; nothing until there are
@@ -98,7 +98,7 @@ class Detectors(ZeroPhase, Generic[StreamT]):
             return energy.ema(1 / few) / energy.ema(1 / many)
         return self.moving_energy(few) / self.moving_energy(many) * (many / few)
 
-    def cfar_score(self, *, cells: int | str = 64, guard: int | str = 0, noise: str = "gaussian") -> Self:
+    def cfar_score(self, *, cells: Extent = 64, guard: Extent = 0, noise: str = "gaussian") -> Self:
         """How far a sample stands out from the noise around it, whatever the level of the noise.
 
         ``"gaussian"``: standard deviations above the mean, both of the `cells` samples before it (less the `guard` nearest
@@ -124,8 +124,8 @@ class Detectors(ZeroPhase, Generic[StreamT]):
         self,
         threshold: float,
         *,
-        cells: int | str = 64,
-        guard: int | str = 0,
+        cells: Extent = 64,
+        guard: Extent = 0,
         noise: str = "gaussian",
         report: Duration | None = None,
     ) -> StreamT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -405,7 +406,9 @@ class Graph:
             raise ParameterError(f"flush: timeout must be positive, got {timeout}")
         if self._graph.changes.inside or self._graph.dispatcher.is_worker:
             raise PlanError("flush: a sink cannot wait for the graph that calls it", hint="let another thread do it")
-        self._graph.changes.run(self._graph.flush, timeout=-1 if timeout is None else timeout)
+        self._graph.changes.run(
+            self._graph.flush, timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        )
 
     @public
     def priority(self, query: Query, weight: float) -> None:

@@ -16,7 +16,7 @@ from hydrophone.api.frames import FramesOfSignals, FramesOfStreams
 from hydrophone.api.functions import Functions, FunctionSignal
 from hydrophone.api.group_delay import Delays
 from hydrophone.api.lifetimes import Lifetimes
-from hydrophone.api.quantities import sample_count
+from hydrophone.api.quantities import Extent, sample_count
 from hydrophone.api.rates import Rates
 from hydrophone.api.reductions import Reductions, Rollings
 from hydrophone.api.relations import Relations
@@ -153,7 +153,7 @@ class UniformSignal(
 ):
     """Samples on an exact grid."""
 
-    def window(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop") -> Windowed:
+    def window(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop") -> Windowed:
         """Arrays of `size` samples, every `hop` samples (by default `size`); durations that are whole multiples of the period do too.
 
         A signal with channels gives windows with channels: what follows handles each channel by itself.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Generic, Self
 
-from hydrophone.api.quantities import sample_count
+from hydrophone.api.quantities import Extent, sample_count
 from hydrophone.api.query import Query, StreamT, WindowedT
 from hydrophone.errors import ParameterError, SignalTypeError, user_line
 from hydrophone.model.time import Duration, Instant, duration, instant, period
@@ -122,9 +122,7 @@ class Rates(Query, Generic[StreamT, WindowedT]):
             )
         return self._then(Resample, timebase=timebase, fill=constant(value, max_gap))
 
-    def epochs(
-        self, events: StreamT, *, before: int | str, after: int | str, columns: str | Sequence[str] = ()
-    ) -> WindowedT:
+    def epochs(self, events: StreamT, *, before: Extent, after: Extent, columns: str | Sequence[str] = ()) -> WindowedT:
         """For every event of the key the samples around its start, as a window that ends `after` samples later.
 
         A window that lacks a sample is left out, at the start, the end and beside holes; events between the same two samples share

@@ -7,7 +7,7 @@ from typing import Any, Generic, Self
 
 import numpy as np
 
-from hydrophone.api.quantities import sample_count
+from hydrophone.api.quantities import Extent, sample_count
 from hydrophone.api.query import Query, UniformT
 from hydrophone.ops.filters.rolling import Rolling, Statistic
 from hydrophone.ops.user.calls import refuse_no_function
@@ -117,7 +117,7 @@ class Rollings(Query):
     """Methods of `UniformSignal`: aggregates of the last `size` samples, every `hop` samples (by default `size`)."""
 
     def rolling(
-        self, kind: str, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
+        self, kind: str, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end"
     ) -> Self:
         """An aggregate of windows by its name; ``rms(...)`` and its kin are short for it.
 
@@ -132,44 +132,42 @@ class Rollings(Query):
             return cut._then(Statistic, kind=kind, at=at)
         return self._then(Rolling, kind=kind, size=span, hop=step, at=at, missing=missing)
 
-    def sum(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def sum(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Sum of the last `size` samples. Options as in `rolling`."""
         return self.rolling("sum", size, hop=hop, missing=missing, at=at)
 
-    def mean(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def mean(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Mean of the last `size` samples. Options as in `rolling`."""
         return self.rolling("mean", size, hop=hop, missing=missing, at=at)
 
-    def min(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def min(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Smallest of the last `size` samples. Options as in `rolling`."""
         return self.rolling("min", size, hop=hop, missing=missing, at=at)
 
-    def max(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def max(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Largest of the last `size` samples. Options as in `rolling`."""
         return self.rolling("max", size, hop=hop, missing=missing, at=at)
 
-    def energy(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def energy(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Sum of the squared magnitudes of the last `size` samples. Options as in `rolling`."""
         return self.rolling("energy", size, hop=hop, missing=missing, at=at)
 
-    def power(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def power(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Mean of the squared magnitudes of the last `size` samples. Options as in `rolling`."""
         return self.rolling("power", size, hop=hop, missing=missing, at=at)
 
-    def rms(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def rms(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Root of the mean square of the last `size` samples. Options as in `rolling`."""
         return self.rolling("rms", size, hop=hop, missing=missing, at=at)
 
-    def std(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def std(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Standard deviation of the last `size` samples (of the population, as ``numpy.std``). Options as in `rolling`."""
         return self.rolling("std", size, hop=hop, missing=missing, at=at)
 
-    def kurtosis(
-        self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end"
-    ) -> Self:
+    def kurtosis(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Excess kurtosis of the last `size` samples, as ``scipy.stats.kurtosis``. Options as in `rolling`."""
         return self.rolling("kurtosis", size, hop=hop, missing=missing, at=at)
 
-    def crest(self, size: int | str, *, hop: int | str | None = None, missing: str = "drop", at: str = "end") -> Self:
+    def crest(self, size: Extent, *, hop: Extent | None = None, missing: str = "drop", at: str = "end") -> Self:
         """Largest magnitude over the root mean square of the last `size` samples. Options as in `rolling`."""
         return self.rolling("crest", size, hop=hop, missing=missing, at=at)

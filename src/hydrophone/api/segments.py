@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Generic, Self
 
-from hydrophone.api.quantities import sample_count
+from hydrophone.api.quantities import Extent, sample_count
 from hydrophone.api.query import Query, StreamT, UniformT, WindowedT, check_query
 from hydrophone.arguments import public
 from hydrophone.errors import ParameterError
@@ -22,7 +22,7 @@ from hydrophone.plan.types import Missing
 class Regroupings(Query, Generic[WindowedT]):
     """Methods of `UniformSignal`: the same samples in other groups."""
 
-    def rewindow(self, size: int | str, gap: int | str = 0) -> WindowedT:
+    def rewindow(self, size: Extent, gap: Extent = 0) -> WindowedT:
         """Arrays of `size` samples with `gap` samples between them; a negative gap: neighbours share so many. `dewindow` goes back.
 
         Start, gap and end: a window that lacks a sample is left out.

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self
 import numpy as np
 import numpy.typing as npt
 
-from hydrophone.api.quantities import sample_count
+from hydrophone.api.quantities import Extent, frequency, sample_count
 from hydrophone.api.query import Query, UniformT, WindowedT, check_query
 from hydrophone.errors import ParameterError, PlanError, SignalTypeError, user_line
 from hydrophone.model.time import Duration, duration, period, scalar
@@ -47,10 +47,10 @@ class WindowSpectra(Query, Generic[UniformT]):
         back: Query = made._then(Multiply, weights=weights, single=True)
         return back._then(OverlapAdd)
 
-    def mel_bands(self, count: int, *, low: float = 0.0, high: float | None = None) -> Self:
-        """The power of a spectrum in triangular bands, equally wide on the mel scale from `low` to `high` hertz."""
-        top = rate_of(self.node.type, "mel_bands") / 2 if high is None else real(high, "mel_bands: high")
-        return self._then(MelBands, count=count, low=low, high=top)
+    def mel_bands(self, count: int, *, low: float | str = 0.0, high: float | str | None = None) -> Self:
+        """The power of a spectrum in triangular bands, equally wide on the mel scale from `low` to `high` (hertz, or ``"1kHz"``)."""
+        top = rate_of(self.node.type, "mel_bands") / 2 if high is None else frequency(high, "mel_bands: high")
+        return self._then(MelBands, count=count, low=frequency(low, "mel_bands: low"), high=top)
 
     def octave_bands(self, fraction: int = 1) -> Self:
         """The power of a spectrum in octaves around 1 kHz, or in thirds of them with ``fraction=3``."""
@@ -67,8 +67,8 @@ class WindowSpectra(Query, Generic[UniformT]):
         """
         return frequencies(self.node.type)
 
-    def band_power(self, low: float, high: float, *, scaling: str = "density", at: str = "end") -> UniformT:
-        """The power between two frequencies in hertz, both included: one value per window.
+    def band_power(self, low: float | str, high: float | str, *, scaling: str = "density", at: str = "end") -> UniformT:
+        """The power between two frequencies (in hertz, or as ``"1kHz"``), both included: one value per window.
 
         Of a ``"density"`` (what `welch` and `spectrogram` give) it is the sum of the lines in the band times their spacing, of a
         ``"spectrum"`` the sum.
@@ -82,12 +82,13 @@ class WindowSpectra(Query, Generic[UniformT]):
         [1.0]
         """
         check_spectrum(self.node.type, "band_power")
-        low, high = real(low, "band_power: low"), real(high, "band_power: high")
+        least, most = frequency(low, "band_power: low"), frequency(high, "band_power: high")
         lines = self.frequencies()
-        first, stop = int(np.searchsorted(lines, low)), int(np.searchsorted(lines, high, "right"))
-        if not 0 <= low <= high or first == stop:
+        spacing = float(lines[1]) if len(lines) > 1 else rate_of(self.node.type, "band_power")
+        first, stop = int(np.searchsorted(lines, least)), int(np.searchsorted(lines, most, "right"))
+        if not 0 <= least <= most or first == stop:
             raise ParameterError(
-                f"band_power: no line of the spectrum lies between {low:g} and {high:g} Hz; lines lie every {lines[1]:g} Hz up to "
+                f"band_power: no line of the spectrum lies between {least:g} and {most:g} Hz; lines lie every {spacing:g} Hz up to "
                 f"{lines[-1]:g} Hz",
                 hint="longer windows have more lines",
                 where=user_line(),
@@ -96,7 +97,7 @@ class WindowSpectra(Query, Generic[UniformT]):
             raise ParameterError(
                 f"band_power: scaling must be 'density' or 'spectrum', got {scaling!r}", where=user_line()
             )
-        width = float(lines[1]) if scaling == "density" else 1.0
+        width = spacing if scaling == "density" else 1.0
         return self._then(Reduce, function=functools.partial(band_sum, first=first, stop=stop, width=width), at=at)
 
     def average(self, count: int | None = None) -> Self:
@@ -121,7 +122,7 @@ class Spectra(Query, Generic[WindowedT]):
     """Methods of `UniformSignal`."""
 
     def stft(
-        self, size: int | str, *, hop: int | str | None = None, window: Any = "hann", missing: str = "drop"
+        self, size: Extent, *, hop: Extent | None = None, window: Any = "hann", missing: str = "drop"
     ) -> WindowedT:
         """Spectra of weighed windows, by default half overlapping: ``scipy.signal.ShortTimeFFT`` without its phase shift.
 
@@ -131,7 +132,7 @@ class Spectra(Query, Generic[WindowedT]):
         cut = self._halves(size, hop, missing, "stft").taper(window)
         return cut.fft() if self.node.type.dtype.kind == "c" else cut.rfft()
 
-    def sliding_dft(self, size: int | str, *, hop: int | str = 1) -> WindowedT:
+    def sliding_dft(self, size: Extent, *, hop: Extent = 1) -> WindowedT:
         """The spectrum of the last `size` samples after every few samples: ``window(size, hop=hop).rfft()``, cheaper for hops up to 4."""
         span = sample_count(size, self.node.type, "sliding_dft: size")
         step = sample_count(hop, self.node.type, "sliding_dft: hop")
@@ -139,9 +140,9 @@ class Spectra(Query, Generic[WindowedT]):
 
     def spectrogram(
         self,
-        size: int | str,
+        size: Extent,
         *,
-        hop: int | str | None = None,
+        hop: Extent | None = None,
         window: Any = "hann",
         scaling: str = "density",
         detrend: str | None = "constant",
@@ -156,11 +157,11 @@ class Spectra(Query, Generic[WindowedT]):
 
     def welch(
         self,
-        size: int | str,
+        size: Extent,
         *,
         average: int | None = None,
         alpha: float | None = None,
-        hop: int | str | None = None,
+        hop: Extent | None = None,
         window: Any = "hann",
         scaling: str = "density",
         detrend: str | None = "constant",
@@ -186,11 +187,11 @@ class Spectra(Query, Generic[WindowedT]):
     def csd(
         self,
         other: Self,
-        size: int | str,
+        size: Extent,
         *,
         average: int | None = None,
         alpha: float | None = None,
-        hop: int | str | None = None,
+        hop: Extent | None = None,
         window: Any = "hann",
         scaling: str = "density",
         detrend: str | None = "constant",
@@ -203,11 +204,11 @@ class Spectra(Query, Generic[WindowedT]):
     def coherence(
         self,
         other: Self,
-        size: int | str,
+        size: Extent,
         *,
         average: int | None = None,
         alpha: float | None = None,
-        hop: int | str | None = None,
+        hop: Extent | None = None,
         window: Any = "hann",
         detrend: str | None = "constant",
     ) -> WindowedT:
@@ -222,7 +223,7 @@ class Spectra(Query, Generic[WindowedT]):
         """Move the spectrum up by a frequency (in hertz): times ``exp(2j * pi * frequency * t)``, t from the origin of the grid."""
         return self._then(ShiftFrequency, cycles=self._cycles(frequency, "shift_frequency"))
 
-    def goertzel(self, frequency: float | str, size: int | str, *, hop: int | str | None = None) -> Self:
+    def goertzel(self, frequency: float | str, size: Extent, *, hop: Extent | None = None) -> Self:
         """One line of the spectrum of the last `size` samples, at any frequency in hertz: ``sum(x * exp(-2j * pi * f * n / fs))``.
 
         Any below half the rate, that is, and above minus half: what lies beyond has the samples of a tone in between.
@@ -249,9 +250,9 @@ class Spectra(Query, Generic[WindowedT]):
     def gcc_phat(
         self,
         other: Self,
-        size: int | str,
+        size: Extent,
         *,
-        hop: int | str | None = None,
+        hop: Extent | None = None,
         max_delay: Duration | None = None,
         at: str = "end",
     ) -> Self:
@@ -278,14 +279,14 @@ class Spectra(Query, Generic[WindowedT]):
 
     # --- what they share --------------------------------------------------------------------------------------------------
 
-    def _halves(self, size: int | str, hop: int | str | None, missing: str, what: str) -> Any:
+    def _halves(self, size: Extent, hop: Extent | None, missing: str, what: str) -> Any:
         span = sample_count(size, self.node.type, f"{what}: size")
         step = max(span // 2, 1) if hop is None else hop
         signal: Any = self
         return signal.window(span, hop=step, missing=missing)
 
     def _lines(
-        self, size: int | str, hop: int | str | None, window: Any, detrend: str | None, missing: str, what: str
+        self, size: Extent, hop: Extent | None, window: Any, detrend: str | None, missing: str, what: str
     ) -> Any:
         cut = self._halves(size, hop, missing, what)
         cut = cut.detrend(detrend) if detrend else cut
@@ -293,7 +294,7 @@ class Spectra(Query, Generic[WindowedT]):
         return cut.fft() if self.node.type.dtype.kind == "c" else cut.rfft()
 
     def _both_lines(
-        self, other: Self, size: int | str, hop: int | str | None, window: Any, detrend: str | None, what: str
+        self, other: Self, size: Extent, hop: Extent | None, window: Any, detrend: str | None, what: str
     ) -> tuple[Any, Any]:
         _check_signal(other, what)
         if (self.node.type.dtype.kind == "c") != (other.node.type.dtype.kind == "c"):

@@ -10,7 +10,7 @@ from hydrophone.api.arithmetic import Arithmetic
 from hydrophone.api.calculus import Calculus
 from hydrophone.api.designs import Designs, Numbers
 from hydrophone.api.moving import MovingAggregates
-from hydrophone.api.quantities import sample_count, sample_rate
+from hydrophone.api.quantities import Extent, sample_count, sample_rate
 from hydrophone.errors import ParameterError, SignalTypeError
 from hydrophone.ops.coefficients import check_coefficients
 from hydrophone.ops.filters.difference import float_difference
@@ -57,7 +57,7 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
             )
         return forward.fir_ahead(response[: max(needed, 1)])
 
-    def hilbert(self, size: int | str = 65) -> Self:
+    def hilbert(self, size: Extent = 65) -> Self:
         """The analytic signal: the signal itself, and its Hilbert transform as imaginary part; without delay.
 
         An odd number of taps, ``2 / (pi * n)`` for odd `n` under a Kaiser window (beta 6). For a tone of a frequency between
@@ -76,11 +76,11 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
             transform = np.where(n % 2 == 1, 2 / (np.pi * n), 0) * np.kaiser(count, 6)
         return self.fir((n == 0) + 1j * transform, missing="drop").shift(-half)
 
-    def envelope(self, size: int | str = 65) -> Self:
+    def envelope(self, size: Extent = 65) -> Self:
         """The magnitude of the analytic signal; see `hilbert`."""
         return self.hilbert(size).magnitude()
 
-    def instantaneous_frequency(self, size: int | str = 65) -> Self:
+    def instantaneous_frequency(self, size: Extent = 65) -> Self:
         """How fast the analytic signal turns between a sample and the one before it, in Hz; see `hilbert`.
 
         Reference: ``numpy.diff(numpy.unwrap(numpy.angle(z))) * rate / (2 * pi)``, between minus half and half the rate.
@@ -89,12 +89,12 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
         turn = (z * z.shift(1).conjugate()).angle()
         return turn * (sample_rate(self.node.type, "instantaneous_frequency") / (2 * np.pi))
 
-    def zscore(self, size: int | str, *, ddof: int = 0) -> Self:
+    def zscore(self, size: Extent, *, ddof: int = 0) -> Self:
         """Standard deviations above the mean, both of the last `size` samples; NaN (or infinite) where these are all alike."""
         refuse_complex("zscore", self.node.type.dtype, "take magnitude() or real() first")
         return (self - self.moving_mean(size)) / self.moving_std(size, ddof=ddof)
 
-    def normalise(self, size: int | str) -> Self:
+    def normalise(self, size: Extent) -> Self:
         """Where a sample lies between the smallest (0) and the largest (1) of the last `size`; NaN where these are all alike."""
         refuse_complex("normalise", self.node.type.dtype, "take magnitude() or real() first")
         low: Self = self.moving_min(size)
@@ -102,7 +102,7 @@ class ZeroPhase(Designs, MovingAggregates, Calculus, Arithmetic):
         span: Self = self.moving_max(size)._then(CombineSamples, low, function=float_difference)
         return above / span
 
-    def detrend(self, size: int | str, *, kind: str = "linear") -> Self:
+    def detrend(self, size: Extent, *, kind: str = "linear") -> Self:
         """What is left of a sample without the line (or, ``"constant"``, the mean) through the last `size` samples.
 
         Reference: the last value of ``scipy.signal.detrend(w, type=kind)`` over every `w` of `size` samples in a row.

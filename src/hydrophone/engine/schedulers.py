@@ -196,7 +196,7 @@ class GraphThread(Scheduler):
 
     def __post_init__(self) -> None:
         self._check()
-        if self.strategy not in STRATEGIES:
+        if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
             raise ParameterError(
                 f"GraphThread: strategy must be one of {', '.join(map(repr, STRATEGIES))}, got {self.strategy!r}"
             )
@@ -249,6 +249,8 @@ class Hybrid(Scheduler):
         if self.threads is not None and not 1 <= whole(self.threads, "Hybrid: threads") <= MOST_THREADS:
             raise ParameterError(f"Hybrid: threads must be between 1 and {MOST_THREADS}, got {self.threads}")
         if self.before is not None:
+            if not isinstance(self.before, list | tuple):
+                raise ParameterError(f"Hybrid: before takes a list of streams, got {self.before!r}")
             object.__setattr__(self, "before", tuple(_query(x) for x in self.before))
 
     @property

@@ -11,9 +11,10 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 from hydrophone.engine.ingest import instants
-from hydrophone.errors import ParameterError
+from hydrophone.errors import ParameterError, located
 from hydrophone.model.row_hash import kept_rows, row_hashes
 from hydrophone.model.time import Duration, duration
+from hydrophone.plan.parameters import real, whole
 from hydrophone.plan.source import Source
 
 Strategy = Literal["global", "straggler", "tolerance"]
@@ -60,6 +61,7 @@ class Shed:
         return _Fixed(self.factor) if self.target is None else _Adaptive(self.most)
 
 
+@located
 def fixed(factor: float, *, strategy: Strategy = "global") -> Shed:
     """Leave out a fixed share of the rows.
 
@@ -82,6 +84,7 @@ def fixed(factor: float, *, strategy: Strategy = "global") -> Shed:
     return Shed(_share(factor, "shed.fixed: factor"), strategy=_strategy(strategy, "shed.fixed"))
 
 
+@located
 def adaptive(target: Duration, *, most: float = 0.95, strategy: Strategy = "global") -> Shed:
     """Leave out as many rows as it takes for a source that comes by the clock to wait no longer than `target` in its queue.
 
@@ -108,6 +111,7 @@ def adaptive(target: Duration, *, most: float = 0.95, strategy: Strategy = "glob
     return Shed(target=wait, most=largest, strategy=_strategy(strategy, "shed.adaptive"))
 
 
+@located
 def pinned(changes: Iterable[tuple[int, float]]) -> Shed:
     """Leave out what an earlier run has left out: pairs of a row number and the factor from there on (`Graph.shed_factors`).
 
@@ -116,7 +120,14 @@ def pinned(changes: Iterable[tuple[int, float]]) -> Shed:
     >>> pinned([(0, 0.0), (5000, 0.25)]).changes
     ((0, 0.0), (5000, 0.25))
     """
-    given = tuple((int(row), _share(factor, "shed.pinned: factor")) for row, factor in changes)
+    try:
+        pairs = [(row, factor) for row, factor in changes]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"shed.pinned: changes must be pairs of a row number and a factor, got {changes!r}",
+            hint="what graph.shed_factors(source) gives",
+        ) from None
+    given = tuple((whole(row, "shed.pinned: a row number"), _share(f, "shed.pinned: factor")) for row, f in pairs)
     if [row for row, _ in given] != sorted({row for row, _ in given}):
         raise ParameterError("shed.pinned: row numbers must rise")
     return Shed(changes=given)
@@ -236,13 +247,14 @@ class SourceShedding:
 
 
 def _share(value: float, what: str) -> float:
-    if isinstance(value, bool) or not 0 <= value <= 1:
+    share = real(value, what, "between 0 and 1")
+    if not 0 <= share <= 1:
         raise ParameterError(f"{what} must be between 0 and 1, got {value!r}")
-    return float(value)
+    return share
 
 
 def _strategy(value: Strategy, what: str) -> Strategy:
-    if value not in ("global", "straggler", "tolerance"):
+    if not isinstance(value, str) or value not in ("global", "straggler", "tolerance"):
         raise ParameterError(f"{what}: strategy must be 'global', 'straggler' or 'tolerance', got {value!r}")
     return value
 

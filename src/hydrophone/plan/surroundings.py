@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import types
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,46 @@ def changed(before: Surroundings, after: Surroundings) -> str | None:
             return name
     return None
 
+
+@contextmanager
+def locked(around: Surroundings) -> Iterator[list[str]]:
+    """Around a call: arrays that are too large to be looked at cannot be written. Gives the words for them.
+
+    Examples
+    --------
+    >>> table = np.zeros(100_000)
+    >>> with locked({"the variable 'table'": (table, None)}) as names:
+    ...     names, table.flags.writeable
+    (["the variable 'table'"], False)
+    >>> table.flags.writeable
+    True
+    """
+    found = [(name, array) for name, (value, _) in around.items() for array in _large_arrays(value)]
+    for _, array in found:
+        array.flags.writeable = False
+    try:
+        yield [name for name, _ in found]
+    finally:
+        for _, array in found:
+            array.flags.writeable = True
+
+
+def _large_arrays(value: Any, depth: int = 0) -> Iterator[np.ndarray[Any, Any]]:
+    """Arrays above `LARGEST` that have memory of their own and can be written, in a value or in what it holds."""
+    if isinstance(value, np.ndarray):
+        if value.nbytes > LARGEST and value.flags.owndata and value.flags.writeable:
+            yield value
+    elif isinstance(value, list | tuple | dict):
+        if len(value) <= _MOST_HELD and depth <= _DEEPEST:
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from _large_arrays(inner, depth + 1)
+    elif not isinstance(value, _PLAIN) and depth <= _DEEPEST and _is_data(value) and _is_users_object(value):
+        for _, inner in (*_attributes(value), *slots_of(value).items()):
+            yield from _large_arrays(inner, depth + 1)
+
+
+_MOST_HELD = 64
+"""Containers of more things are not searched for arrays: this happens around every call."""
 
 _NOTHING = object()
 

@@ -405,3 +405,49 @@ def test_what_follows_from_the_parameters_may_be_kept() -> None:
     query = signal().filter(Gain(20.0))
     assert query.to_arrow()["value"].to_pylist() == query.to_arrow()["value"].to_pylist() == [10.0, 20.0, 40.0, 80.0]
     assert computed == [20.0]
+
+
+# --- large arrays, which are not compared ---------------------------------------------------------------------------------------
+
+
+class Tables:
+    """An object that holds a large array."""
+
+    def __init__(self) -> None:
+        self.inner = {"table": [np.zeros(100_000)]}
+
+
+def large(place: str) -> tuple[Any, np.ndarray]:
+    """A function that writes into a large array, and the array."""
+    table, tables = np.zeros(100_000), Tables()
+
+    def closed(*arrays: Any) -> Any:
+        table[70_000] += 1
+        return arrays[0]
+
+    def through(*arrays: Any) -> Any:
+        np.add(table, 1, out=table)
+        return arrays[0]
+
+    def inside(*arrays: Any) -> Any:
+        tables.inner["table"][0][-1] += 1
+        return arrays[0]
+
+    found = {"closed": closed, "out=": through, "in an object": inside}
+    return found[place], tables.inner["table"][0] if place == "in an object" else table
+
+
+@pytest.mark.parametrize("place", ["closed", "out=", "in an object"])
+@pytest.mark.parametrize("use", ["samples", "two signals", "windows"])
+def test_a_large_array_cannot_be_written_while_a_function_runs(use: str, place: str) -> None:
+    function, table = large(place)
+    with pytest.raises(DataError, match=r"changed the array that it gets or the variable 'tables?' while it ran"):
+        USES[use](function).to_arrow()
+    assert not table.any() and table.flags.writeable
+
+
+def test_a_large_array_may_be_read_and_is_the_users_again_afterwards() -> None:
+    table = np.arange(100_000.0)
+    found = signal().map(lambda x: x + table[70_000]).to_arrow()["value"].to_pylist()
+    assert found == [70_001.0, 70_002.0, 70_004.0, 70_008.0]
+    table[0] = 1

@@ -21,6 +21,12 @@ PATIENCE = 100
 
 
 @compiled
+def _span(end: int, start: int) -> Any:
+    """The time between two instants. Unsigned: it may not fit a signed number."""
+    return np.uint64(end) - np.uint64(start)
+
+
+@compiled
 def band_of(value: float, before: int, edges: Any, hysteresis: float) -> int:
     """The band of a value after that of the reading before (-1: none); upper bounds belong to their band, NaN to none."""
     if value != value:
@@ -83,7 +89,7 @@ def _confirm(key: int, ints: Any, sums: Any, out: Any, totals: Any, count: int) 
 @compiled
 def _lasts(key: int, ints: Any, sums: Any, at_least: int, out: Any, totals: Any, count: int) -> int:
     """Confirm the run if it lasts long enough."""
-    if ints[RUN, STATUS] >= 0 and ints[RUN, END] - ints[RUN, SINCE] >= at_least:
+    if ints[RUN, STATUS] >= 0 and _span(ints[RUN, END], ints[RUN, SINCE]) >= np.uint64(at_least):
         count = _confirm(key, ints, sums, out, totals, count)
     return count
 
@@ -100,8 +106,8 @@ def _current(ints: Any) -> int:
 def _accept(key: int, ints: Any, sums: Any, at_least: int, out: Any, totals: Any, count: int) -> int:
     """The candidate is no noise: it becomes the run, and takes the time of a run before it that did not last."""
     if ints[RUN, STATUS] >= 0:
-        waited = ints[CANDIDATE, SINCE] - ints[RUN, START]
-        if at_least > 0 and waited // at_least >= PATIENCE:
+        waited = _span(ints[CANDIDATE, SINCE], ints[RUN, START])
+        if at_least > 0 and waited // np.uint64(at_least) >= np.uint64(PATIENCE):
             count = _confirm(key, ints, sums, out, totals, count)
         else:
             ints[RUN, STATUS] = ints[CANDIDATE, STATUS]
@@ -119,8 +125,8 @@ def _doubt(key: int, ints: Any, sums: Any, noise: int, at_least: int, out: Any, 
     if current >= 0:
         _join(ints, sums, CANDIDATE, current)
         return _lasts(key, ints, sums, at_least, out, totals, count)
-    waited = ints[CANDIDATE, END] - ints[CANDIDATE, START]
-    if waited // noise >= PATIENCE:
+    waited = _span(ints[CANDIDATE, END], ints[CANDIDATE, START])
+    if waited // np.uint64(noise) >= np.uint64(PATIENCE):
         return _accept(key, ints, sums, at_least, out, totals, count)
     ints[CANDIDATE, STATUS] = ints[READING, STATUS]
     ints[CANDIDATE, SINCE] = ints[READING, START]
@@ -147,7 +153,7 @@ def apply_reading(
         _join(ints, sums, READING, current)
     else:
         _copy(ints, sums, READING, CANDIDATE)
-    if ints[CANDIDATE, STATUS] >= 0 and ints[CANDIDATE, END] - ints[CANDIDATE, SINCE] >= noise:
+    if ints[CANDIDATE, STATUS] >= 0 and _span(ints[CANDIDATE, END], ints[CANDIDATE, SINCE]) >= np.uint64(noise):
         count = _accept(key, ints, sums, at_least, out, totals, count)
     return _lasts(key, ints, sums, at_least, out, totals, count)
 

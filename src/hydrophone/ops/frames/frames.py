@@ -17,7 +17,7 @@ from hydrophone.errors import ParameterError
 from hydrophone.model.batch import Batch, Events, Ints
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark
-from hydrophone.model.time import MAX_TIME, add_time
+from hydrophone.model.time import MAX_TIME, add_time, exact_sum
 from hydrophone.ops.aggregates.aggregates import check_span
 from hydrophone.ops.frames import episodes
 from hydrophone.ops.relational.keyed_buffer import KeyedBuffer
@@ -211,7 +211,7 @@ class FramesKernel(Kernel):
         values, codes, words = self._statuses(held, batch)
         known = 0 if held is None else len(held)
         ints, sums = self._unpacked(held, codes[:known], slots)
-        stop = batch.stop if self.kind.end else add_time(batch.start, self.node.hold or 0)
+        stop = batch.stop if self.kind.end else exact_sum(batch.start, self.node.hold or 0)
         rows = key.astype(np.int64), batch.start, stop, codes[known:], values, self.edges, self.hysteresis
         amounts = self._amounts(batch)
         found, at = [], 0

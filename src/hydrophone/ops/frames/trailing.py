@@ -16,7 +16,7 @@ from hydrophone.model.compiled import compiled
 from hydrophone.model.kernel import Kernel, Marks
 from hydrophone.model.marks import Mark, marks_of_slots
 from hydrophone.model.sorted_rows import concat_ranges, stable_order
-from hydrophone.model.time import MAX_TIME, add_time
+from hydrophone.model.time import MAX_TIME, add_time, time_apart
 from hydrophone.ops.aggregates.aggregates import check_span
 from hydrophone.ops.aggregates.summaries import Aggregate, Count, Mean, Sum
 from hydrophone.ops.frames.frames import check_number
@@ -169,7 +169,7 @@ class TrailingKernel(Kernel):
         by = self.node.by
         status = pa.chunked_array([pa.nulls(len(batch), pa.bool_())]) if by is None else batch.columns[by]
         columns: dict[str, Any] = {"status": status, "frames": np.ones(len(batch), np.int64)}
-        time = (batch.stop - batch.start).astype(np.float64)
+        time = time_apart(batch.stop, batch.start)
         for column, mean in self.parts:
             value = batch.columns[column].cast(pa.float64(), safe=False)
             there = value.is_valid().to_numpy()
@@ -197,8 +197,10 @@ class TrailingKernel(Kernel):
                 low, high, codes[len(rows) :], whole.ints, whole.parts, kept_totals.ints, kept_totals.parts,
                 self.lengths, len(words), out, parts, self.changed,
             )  # fmt: skip
-            if size < 0:
+            if size == OVERLAP:
                 raise DataError("trailing: events of a key overlap", hint="stitch() joins them, frames() never overlap")
+            if size == NO_ROOM:
+                raise DataError("trailing: a status has lasted longer than 64 bits of nanoseconds hold (292 years)")
         self._keep(rows, slots, first, lengths, kept, kept_totals, count, words)
         out, parts = out[:size], parts[:size]
         start = out[:, 1].copy()
@@ -292,6 +294,10 @@ def _sorted(rows: Events | None) -> Events | None:
     return rows if order is None else rows.select(order)
 
 
+OVERLAP, NO_ROOM = -1, -2
+"""Instead of a number of results: frames of a key overlap; the time that a status has had in all does not fit 64 bits."""
+
+
 @compiled
 def _trail(
     first: Any, last: Any, fresh: Any, code: Any, frames: Any, parts: Any,
@@ -300,8 +306,8 @@ def _trail(
 ) -> Any:  # fmt: skip
     """For every new frame and every length what each status has of the window that ends with the frame, or only what has changed.
 
-    Frames that touch and have one status become one. Gives how many results there are (-1: frames overlap), which frames of each key to
-    keep (from, to), and how many totals. Results beyond the room in `out` are counted alone.
+    Frames that touch and have one status become one. Gives how many results there are (or `OVERLAP`, `NO_ROOM`), which frames of each
+    key to keep (from, to), and how many totals. Results beyond the room in `out` are counted alone.
     """
     longest = lengths.max()
     endless = lengths.min() < 0
@@ -325,7 +331,7 @@ def _trail(
             c, end = code[i], frames[i, 1]
             tail = base + size - 1
             if size and frames[i, 0] < frames[tail, 1]:
-                return -1, keep, 0
+                return OVERLAP, keep, 0
             joins = size > 0 and frames[i, 0] == frames[tail, 1] and c == frames[tail, 2]
             before = frames[tail, 1] if size else frames[i, 0]
             if fresh[i] and endless:
@@ -333,6 +339,8 @@ def _trail(
                     ever[known] = c
                     known += 1
                 all_time[c] += frames[i, 1] - frames[i, 0]
+                if all_time[c] < 0:
+                    return NO_ROOM, keep, 0
                 all_count[c] += 0 if joins else 1
                 all_amount[c] += parts[i]
             if joins:
@@ -367,12 +375,12 @@ def _trail(
                         if lengths[n] == longest:
                             oldest = j + 1 - base
                         break
-                    s, whole = frames[j, 2], frames[j, 1] - frames[j, 0]
-                    part = min(whole, lengths[n] - np.int64(ago))
+                    s, whole = frames[j, 2], np.uint64(frames[j, 1]) - np.uint64(frames[j, 0])
+                    part = min(whole, np.uint64(lengths[n]) - ago)
                     if not count[s]:
                         seen[distinct] = s
                         distinct += 1
-                    time[s] += part
+                    time[s] += np.int64(part)
                     count[s] += 1
                     if part == whole:
                         amount[s] += parts[j]
@@ -383,7 +391,9 @@ def _trail(
                     for j in range(tail - 1, held - 1, -1):
                         s, ago = frames[j, 2], np.uint64(frames[i, 0]) - np.uint64(frames[j, 1])
                         # Frames that may have been forgotten say nothing.
-                        if ago > np.uint64(longest) or before - frames[j, 1] >= lengths[n]:
+                        if ago > np.uint64(longest) or np.uint64(before) - np.uint64(frames[j, 1]) >= np.uint64(
+                            lengths[n]
+                        ):
                             break
                         if np.uint64(end) - np.uint64(frames[j, 0]) > np.uint64(lengths[n]):
                             if not count[s] and not differs[s]:

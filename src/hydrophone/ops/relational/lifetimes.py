@@ -198,7 +198,7 @@ class Lasting(Node):
 
     def kernel(self, x: StreamType) -> Kernel:
         """Choose."""
-        return LastingKernel(self.at_least, MAX_TIME if self.at_most is None else self.at_most)
+        return LastingKernel(self.at_least, 2**64 - 1 if self.at_most is None else self.at_most)
 
 
 class LastingKernel(Stateless):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hydrophone.errors import DataError, ParameterError
 from hydrophone.ops.coefficients import at_most_double
-from hydrophone.plan.surroundings import changed, room_left, surroundings
+from hydrophone.plan.surroundings import changed, locked, room_left, surroundings
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -113,13 +113,24 @@ def remembering_nothing(what: str, code: Any, name: str = "") -> Iterator[None]:
       Hint: what an operator remembers between calls belongs into the state that the engine keeps of every key: see hp.StatefulOperator
     """
     before = surroundings(code)
-    yield
-    if found := changed(before, surroundings(code)):
-        raise DataError(
-            f"{what}: {name or name_of(code)} changed {found} while it ran, so another run would give another answer",
-            hint="what an operator remembers between calls belongs into the state that the engine keeps of every key: "
-            "see hp.StatefulOperator",
-        )
+    with locked(before) as large:
+        try:
+            yield
+        except Exception as error:
+            if large and "read-only" in str(error):
+                found = " or ".join(("the array that it gets", *dict.fromkeys(large)))
+                raise _remembers(what, name or name_of(code), found) from error
+            raise
+    if changes := changed(before, surroundings(code)):
+        raise _remembers(what, name or name_of(code), changes)
+
+
+def _remembers(what: str, name: str, found: str) -> DataError:
+    return DataError(
+        f"{what}: {name} changed {found} while it ran, so another run would give another answer",
+        hint="what an operator remembers between calls belongs into the state that the engine keeps of every key: "
+        "see hp.StatefulOperator",
+    )
 
 
 _LONGEST = 400
