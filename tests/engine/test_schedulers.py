@@ -147,6 +147,21 @@ def fake(**fields: Any) -> Any:
     return SimpleNamespace(**{"share": 0.0, "weight": 1.0, "outputs": [], **fields}) if fields else object()
 
 
+def test_a_region_that_rests_sees_the_keys_of_other_sources() -> None:
+    """Two sources have the keys of one table. A sweep asks a region that got nothing which keys it needs: none of the other source."""
+    schema = pa.schema([("key", pa.int64()), *SCHEMA])
+    one, other = (hp.from_arrow(schema, key="key", time="ts", progress=hp.ordered(), name=n) for n in ("one", "other"))
+    with hp.Graph(scheduler=hp.OperatorThreads()) as graph:
+        graph.subscribe(one.tumble(10).agg(n=hp.count()), print)
+        graph.push(one, {"key": [0], **numbers(0)})
+        graph.flush()
+        for at in range(5):
+            graph.push(other, {"key": [1 + at], **numbers(at)})
+        (table,) = graph._graph.pipeline.scopes.values()
+        assert table.live == 2, "the key with an open window, and that of the last row, which is given out after the sweep"
+        graph.close(now=True)
+
+
 def test_time_goes_by_weight_and_none_starves() -> None:
     order, ran = Shares(), dict[str, int]()
     for name, weight in (("a", 3.0), ("b", 1.0), ("c", 0.01)):

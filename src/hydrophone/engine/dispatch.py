@@ -229,7 +229,7 @@ class Dispatcher:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing waits and no region runs."""
+        """Whether nothing waits and no region runs; to be asked with the lock, or in the only thread."""
         return not self._waiting and not self._running
 
     @property
@@ -265,7 +265,11 @@ class Dispatcher:
             if self._shifts:
                 self._run_here(lambda: False)
             return True
-        return self.is_quiet
+        with self._lock:
+            found = self.is_quiet
+        if found:
+            self._refresh_all()
+        return found
 
     def quiet(self, timeout: float | None = None) -> bool:
         """Wait until nothing waits and no region runs; return whether that is so. With a timeout of 0 it only looks.
@@ -279,9 +283,13 @@ class Dispatcher:
             if self._stopped:
                 raise Stopped
         if found:
-            for region in self.regions:
-                region.refresh()
+            self._refresh_all()
         return found
+
+    def _refresh_all(self) -> None:
+        """Let all operators see all keys, also those that had no batch or mark since keys of another source came."""
+        for region in self.regions:
+            region.refresh()
 
     def finish(self, patience: float = PATIENCE) -> bool:
         """Wait until all is quiet, as long as anything goes on: False if sinks alone are waited for, and none comes back."""
