@@ -49,21 +49,29 @@ class FamilyStation:
         return next((m for m in self.members if m.live), None)
 
     def step(self, port: int, batch: Batch) -> Onward:
-        """Do the work of all members for one batch. If it fails, each member does its own, so that errors are those of each alone."""
+        """Do the work of all members for one batch.
+
+        Where rows are left out for some of them, or the work fails, each member does its own: so that errors are those of each alone.
+        """
+        if any(m.gated for m in self.members):
+            return self._apart(port, batch)
         begin = time.perf_counter()
         try:
             with self._lock:
                 self.join()
                 given = self.kernel.take(batch)
         except Exception:
-            self.part()
-            return Onward([(member, port, batch) for member in reversed(self.members) if member.live])
+            return self._apart(port, batch)
         seconds = (time.perf_counter() - begin) / len(self.members)
         rows = size(batch)
         for member in self.members:
             if member.meter is not None:
                 member.meter.took(rows, seconds)
         return self.handed(given)
+
+    def _apart(self, port: int, batch: Batch) -> Onward:
+        self.part()
+        return Onward([(member, port, batch) for member in reversed(self.members) if member.live])
 
     def handed(self, given: Given) -> Onward:
         """Results put where they are drained; those that somebody reads are to be delivered."""
