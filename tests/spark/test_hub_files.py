@@ -12,6 +12,7 @@ import pytest
 from tests.spark.hub_rehearsal import HubRehearsal
 
 import hydrophone as hp
+from hydrophone.model.time import MAX_TIME
 from hydrophone.spark.hub import registry
 from hydrophone.spark.hub.folders import explained
 from hydrophone.spark.hub.pins import Pin, Pins
@@ -111,7 +112,7 @@ def test_who_pins_second_finds_what_the_first_has_pinned(tmp_path: Path) -> None
 
 def test_requests_have_numbers_without_a_hole(tmp_path: Path) -> None:
     requests = Requests(tmp_path / "requests")
-    threads = [threading.Thread(target=lambda: requests.add("pause", name="a")) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: requests.add("pause", name="a", token="a")) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -129,7 +130,8 @@ def test_requests_have_numbers_without_a_hole(tmp_path: Path) -> None:
         ("[1]", "is no request"),
         ('{"ask": "drop tables"}', "is no request"),
         ('{"ask": "pause"}', "is no request"),
-        ('{"ask": "pause", "name": 3}', "name is 3"),
+        ('{"ask": "pause", "name": "n"}', "is no request"),
+        ('{"ask": "pause", "name": 3, "token": "n"}', "name is 3"),
     ],
 )
 def test_what_is_no_request_is_left_out(tmp_path: Path, text: str, said: str) -> None:
@@ -171,6 +173,18 @@ def test_what_a_hub_refuses(tmp_path: Path) -> None:
     hub.folder.requests.add("subscribe", name="x", plan=plan, token="x", start="settled")
     assert "is no query" in refusal(hub)
     assert [q.name for q in hub.pin.queries] == ["n"]
+
+
+def test_who_has_a_query_that_has_ended_does_not_end_a_later_one_of_its_name(tmp_path: Path) -> None:
+    hub = HubRehearsal(tmp_path, [READINGS])
+    hub.subscribe(counts(READINGS), "n", token="first")
+    hub.run({0: table(1, 2, 30)})
+    hub.ask("unsubscribe", "n", now=True, token="first")
+    hub.subscribe(counts(READINGS), "n", token="second")
+    for what in ("unsubscribe", "pause", "resume"):
+        hub.ask(what, "n", token="first")
+        assert "this query 'n' has ended, and another one has its name" in refusal(hub)
+    assert [(q.token, q.paused, q.end) for q in hub.pin.queries] == [("second", None, MAX_TIME)]
 
 
 # --- what runs --------------------------------------------------------------------------------------------------------
