@@ -158,7 +158,9 @@ def test_a_region_that_rests_sees_the_keys_of_other_sources() -> None:
         for at in range(5):
             graph.push(other, {"key": [1 + at], **numbers(at)})
         (table,) = graph._graph.pipeline.scopes.values()
-        assert table.live == 2, "the key with an open window, and that of the last row, which is given out after the sweep"
+        assert table.live == 2, (
+            "the key with an open window, and that of the last row, which is given out after the sweep"
+        )
         graph.close(now=True)
 
 

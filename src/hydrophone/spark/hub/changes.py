@@ -174,7 +174,8 @@ def _running(pin: Pin, said: Mapping[str, Any], what: str) -> PinnedQuery:
         raise ParameterError(f"{what}: no query {name!r} runs in this hub", hint=f"running: {running}")
     if query.token != said["token"]:
         raise ParameterError(
-            f"{what}: this query {name!r} has ended, and another one has its name", hint=f"hub.query({name!r}) gives that one"
+            f"{what}: this query {name!r} has ended, and another one has its name",
+            hint=f"hub.query({name!r}) gives that one",
         )
     return query
 
