@@ -248,6 +248,28 @@ def test_an_error_fails_what_is_above_it_and_nothing_else(scheduler: Scheduler) 
 
 
 @pytest.mark.parametrize("scheduler", THREADED[:2], ids=str)
+def test_who_exits_in_a_thread_of_operators_fails_and_does_not_end_the_thread(scheduler: Scheduler) -> None:
+    rows, found = pushed(), list[pa.Table]()
+
+    def leave(_: Any) -> None:
+        raise SystemExit(3)
+
+    def leave_above(windows: np.ndarray) -> np.ndarray:
+        return leave(windows) or windows if np.any(windows > 2) else windows
+
+    with hp.Graph(scheduler=scheduler) as graph:
+        high = rows.where(hp.col("value") > 0)
+        sink = graph.subscribe(high.select("value"), leave)
+        function = graph.subscribe(rows.signal("value").sample(1, fill=hp.hold()).window(2).map(leave_above), print)
+        graph.subscribe(high, found.append)
+        for t in range(1, 6):
+            graph.push(rows, numbers(t))
+        graph.flush(timeout=60)
+        assert "SystemExit: 3" in str(sink.error) and "SystemExit: 3" in str(function.error)
+        assert values(found) == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("scheduler", THREADED[:2], ids=str)
 def test_a_sink_in_a_thread_may_push_and_leave_but_not_subscribe(scheduler: Scheduler) -> None:
     rows, echo, heard = pushed(), pushed(), list[pa.Table]()
     with hp.Graph(scheduler=scheduler) as graph:

@@ -177,6 +177,8 @@ class Dispatcher:
                     self.pipeline.work(buffer, what)
                     if region.roots:
                         self._give(region)
+                except BaseException as error:  # such as SystemExit: the thread goes on for the other regions
+                    self.pipeline.fail(buffer.roots, _exception(error))
                 finally:
                     self._lock.acquire()
                 self._ended += 1
@@ -205,8 +207,8 @@ class Dispatcher:
         region.is_delivering = True
         try:
             self._deliver(region.roots)
-        except Exception as error:
-            self.pipeline.fail(region.roots, error)
+        except BaseException as error:
+            self.pipeline.fail(region.roots, _exception(error))
         finally:
             region.is_delivering = False
 
@@ -308,6 +310,11 @@ class Dispatcher:
             for worker in self._workers:
                 worker.wake.notify()
             self._changed.notify_all()
+
+
+def _exception(error: BaseException) -> Exception:
+    """What a subscription fails with."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _Shift:
