@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import time
@@ -185,20 +184,6 @@ def test_readers_may_join_later_and_places_are_used_again(path: Path) -> None:
 
 
 # --- files that are wrong ---------------------------------------------------------------------------------------------------
-
-
-def test_a_ring_that_nobody_closes_and_nobody_reads_goes_with_its_writer(path: Path) -> None:
-    """Its memory would be taken until the machine ends. Readers may wait for a new writer: then it stays."""
-    writer = RingWriter(path, layout.SMALLEST_RING, SCHEMA)
-    assert path.exists()
-    del writer
-    gc.collect()
-    assert not path.exists()
-    writer = RingWriter(path, layout.SMALLEST_RING, SCHEMA)
-    with closing(RingReader(path)):
-        del writer
-        gc.collect()
-        assert path.exists()
 
 
 def changed(path: Path, word: int, value: int) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,7 +78,6 @@ class RingWriter:
         self._epoch = int(words[EPOCH])
         self._limit = 0  # blocks before it are free
         self._closed = False
-        self._left = weakref.finalize(self, _leave, self.memory, os.getpid())
 
     # --- what it has seen -----------------------------------------------------------------------------------------------
 
@@ -150,8 +148,9 @@ class RingWriter:
             memory.failure = f"{type(error).__name__}: {error}"
         memory.fence()
         memory.words[STATE] = CLOSED if error is None else FAILED
-        self._left.detach()
-        _unlink(memory)
+        with contextlib.suppress(FileNotFoundError):
+            if memory.path.stat().st_ino == os.fstat(memory.file).st_ino:
+                memory.path.unlink()
         if self.dead or self.slow:
             _log.warning("ring %s: %d readers died, %d were too slow", memory.path, self.dead, self.slow)
         memory.close()
@@ -220,19 +219,6 @@ class RingWriter:
                 memory.fence()
 
 
-def _unlink(memory: Memory) -> None:
-    """Remove the name of the file, unless another file has it now."""
-    with contextlib.suppress(FileNotFoundError):
-        if memory.path.stat().st_ino == os.fstat(memory.file).st_ino:
-            memory.path.unlink()
-
-
-def _leave(memory: Memory, process: int) -> None:
-    """Remove a ring that was not closed and that nobody reads: it would take its memory until the machine ends."""
-    if os.getpid() == process and not memory.live_readers():
-        _unlink(memory)
-
-
 def _opened(path: Path, size: int, schema: pa.Schema, checked: bool) -> Memory:
     """A new ring, or one that readers wait at for a new writer."""
     for _ in range(_ATTEMPTS):
@@ -253,7 +239,9 @@ def _taken_over(path: Path, schema: pa.Schema) -> Memory | None:
     memory = Memory(path, file)
     if memory.words[WRITER_PID] and not memory.writer_lives() and byte_locks.lock(file, WRITER_BYTE):
         if not memory.live_readers():
-            _unlink(memory)
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_ino == os.fstat(file).st_ino:
+                    path.unlink()
             memory.close()
             return None
         memory.sign(memory.words, WRITER_PID, WRITER_SPACE)
