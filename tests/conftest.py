@@ -24,6 +24,7 @@ settings.register_profile("soak", settings.get_profile("here"), max_examples=200
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever uses the Spark session says so; the examples in the docstrings of hydrophone.spark can't say it themselves."""
     for item in items:

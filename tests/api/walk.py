@@ -111,6 +111,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "UniformSignal.energy": {"size": 8, "hop": 4},
     "UniformSignal.envelope": {"size": 9},
     "UniformSignal.epochs": {"events": rows(), "before": 2, "after": 2},
+    "UniformSignal.feedback": {"body": lambda x, y: x - y * 0.5, "delay": 4},
     "UniformSignal.filtfilt": {"sections": [[0.1, 0.1, 0.0, 1.0, -0.5, 0.0]], "tolerance": 1e-6},
     "UniformSignal.find_peaks": {"height": 0.0, "distance": 2, "prominence": 0.1, "within": 3, "plateau": 9},
     "UniformSignal.frames": {"status": hp.bands([0.0]), "noise": MS, "at_least": 2 * MS, "report": 8 * MS},

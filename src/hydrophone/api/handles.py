@@ -11,6 +11,7 @@ import numpy as np
 from hydrophone.api.arrays import Arrays
 from hydrophone.api.coincidence import Coincidences
 from hydrophone.api.detectors import Detectors
+from hydrophone.api.feedback import Feedbacks
 from hydrophone.api.frames import FramesOfSignals, FramesOfStreams
 from hydrophone.api.functions import Functions, FunctionSignal
 from hydrophone.api.group_delay import Delays
@@ -141,6 +142,7 @@ class UniformSignal(
     Detectors[Stream],
     FramesOfSignals[Stream],
     Delays,
+    Feedbacks,
     UserDefinedFilters,
     Rollings,
     Spectra["Windowed"],

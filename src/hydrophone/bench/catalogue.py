@@ -43,7 +43,7 @@ NO_OPERATORS = frozenset(_RUNS.split())
 WITHOUT_PEER = {
     method: why
     for why, methods in {
-        "user-defined": "apply aggregate filter iterate",
+        "user-defined": "apply aggregate feedback filter iterate",
         "names or views, no work": "key_by select channel events shift shift_time shift_to union interleave deinterleave",
         "episodes of one status": "frames trailing",
         "other names of window and unwindow": "rewindow dewindow",

@@ -16,9 +16,10 @@ from hydrophone.engine.buffers import Buffer, Edge
 from hydrophone.engine.families import NEXT_BATCH, FamilyStation, Onward, form_families
 from hydrophone.engine.ingest import ingest, instants, key_slots
 from hydrophone.engine.late import LateRows
+from hydrophone.engine.nested import NestedPlan, without_sources
 from hydrophone.engine.stations import Input, Reader, Station, scope_digest
 from hydrophone.errors import DataError, ParameterError, PlanError
-from hydrophone.model.batch import Batch, Ints, Progress
+from hydrophone.model.batch import Batch, Ints, Mask, Progress
 from hydrophone.model.key_table import KeyTable
 from hydrophone.model.marks import marks_of_slots
 from hydrophone.model.progress import without_key
@@ -44,12 +45,14 @@ class Pipeline:
     isolated : whether an error fails the roots that it concerns also where there is one root; else a single root raises it
     """
 
-    def __init__(self, roots: Sequence[Node], isolated: bool = False) -> None:
+    def __init__(
+        self, roots: Sequence[Node], isolated: bool = False, scopes: Mapping[str, KeyTable] | None = None
+    ) -> None:
         self.isolated = isolated
         self.roots: tuple[Node, ...] = ()
         self.stations: dict[Node, Station] = {}
         self.ports: dict[int, Node] = {}
-        self.scopes: dict[str, KeyTable] = {}
+        self.scopes: dict[str, KeyTable] = dict(scopes or {})
         self.failed: dict[Node, Exception] = {}
         self._families: list[FamilyStation] = []
         self.buffers: dict[Edge, Buffer] = {}
@@ -64,7 +67,9 @@ class Pipeline:
         every = tuple(dict.fromkeys([*self.roots, *roots]))
         for node in topological(every):
             if node not in self.stations:
-                self.stations[node] = Station(node, [self.stations[i] for i in node.inputs], self._table(node))
+                table = self._table(node)
+                inputs = [self.stations[i] for i in node.inputs]
+                self.stations[node] = Station(node, inputs, table, self._nested(node, table))
             if isinstance(node, Port):
                 self._number(node)
         self.roots = every
@@ -96,6 +101,12 @@ class Pipeline:
                 f"port {port.number} reads another source in this pipeline already",
                 hint="lower all queries of a pipeline together, so that each source has one number",
             )
+
+    def _nested(self, node: Node, table: KeyTable) -> NestedPlan | None:
+        """What runs the plan inside an operator, over the same keys; None where it has none."""
+        if node.hosted is None:
+            return None
+        return NestedPlan(Pipeline(without_sources(node.hosted), scopes={scope_digest(node.type.scope): table}), table)
 
     def _table(self, node: Node) -> KeyTable:
         return self.scopes.setdefault(scope_digest(node.type.scope), KeyTable(node.type.key))
@@ -425,28 +436,36 @@ class Pipeline:
         """Release the keys that no operator and no undrained batch needs; return their number."""
         gone = 0
         for table in self.scopes.values():
-            if not len(table):
-                continue
-            free = table.used.copy()
-            for root in self.roots:
-                station = self.stations[root]
-                for batch in (station.out or ()) if station.out_keys is table else ():
-                    free[batch.slot] = False
-            mine = [s for s in self._remembering if s.keys is table]
-            for station in mine:
-                if not free.any():
-                    break
-                found = station.forgettable()
-                free[: len(found)] &= found
-                free[len(found) :] = False  # keys that the station's region has not seen yet
-            slots = np.flatnonzero(free)
+            slots = np.flatnonzero(self.forgettable(table))
             if len(slots):
-                for station in mine:
-                    assert station.kernel is not None
-                    station.kernel.release(slots)
+                self.forget(table, slots)
                 table.release(slots)
                 gone += len(slots)
         return gone
+
+    def forgettable(self, table: KeyTable) -> Mask:
+        """The slots of a key table that are in use and that no operator and no undrained batch needs."""
+        free = table.used.copy()
+        for root in self.roots:
+            station = self.stations[root]
+            for batch in (station.out or ()) if station.out_keys is table else ():
+                free[batch.slot] = False
+        for station in self._remembering_of(table):
+            if not free.any():
+                break
+            found = station.forgettable()
+            free[: len(found)] &= found
+            free[len(found) :] = False  # keys that the station's region has not seen yet
+        return free
+
+    def forget(self, table: KeyTable, slots: Ints) -> None:
+        """Let the operators over a key table forget these slots."""
+        for station in self._remembering_of(table):
+            assert station.kernel is not None
+            station.kernel.release(slots)
+
+    def _remembering_of(self, table: KeyTable) -> list[Any]:
+        return [s for s in self._remembering if s.keys is table]
 
     @property
     def shed(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from hydrophone.model.batch import Batch, Mask, Progress
 from hydrophone.model.kernel import Kernel
 from hydrophone.model.key_table import KeyTable
 from hydrophone.model.marks import Mark, Marks, low_water_mark, marks_by_slot
+from hydrophone.model.nested import NestedPlan
 from hydrophone.model.state import HeldBatches, KeptRows, State
 from hydrophone.model.time import MAX_TIME, MIN_TIME
 from hydrophone.plan.node import Node, locating
@@ -86,11 +87,15 @@ class Station:
     meter : what it takes, gives and costs, where somebody counts
     """
 
-    def __init__(self, node: Node, inputs: Sequence[Station], out_keys: KeyTable) -> None:
+    def __init__(
+        self, node: Node, inputs: Sequence[Station], out_keys: KeyTable, nested: NestedPlan | None = None
+    ) -> None:
         self.node, self.out_keys = node, out_keys
         self.inputs: tuple[Input, ...] = tuple(inputs)
         self.keys = self.inputs[0].out_keys if inputs else out_keys
         self.kernel = self._made(node)
+        if self.kernel is not None and nested is not None:
+            self.kernel.nested = nested
         self.readers: tuple[tuple[Station, int], ...] = ()
         self.consumers: tuple[tuple[Station, int], ...] = ()
         self.downstream: tuple[tuple[Reader, int], ...] = ()  # in reverse, for the stack

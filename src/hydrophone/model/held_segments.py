@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,11 +91,32 @@ class HeldSegments(KeptRows[Segments]):
         """The samples of stretches that are held whole, one after the other. Each is copied once."""
         if not len(slot):
             return self._empty
+        return self._copied(slot, low, high, np.empty)
+
+    def padded(self, slot: Ints, low: Ints, high: Ints) -> Values:
+        """The samples of stretches, one after the other, and zeros where none is held.
+
+        Examples
+        --------
+        >>> from hydrophone.model.timebase import Timebase, Timebases
+        >>> base, zero = Timebases.shared(Timebase.every("1ms")), np.zeros(1, np.int64)
+        >>> held = HeldSegments(np.zeros(0))
+        >>> held.add(Segments(zero, np.array([5]), np.array([0, 2]), np.array([1.0, 2.0]), base))
+        >>> held.padded(np.array([0, 1]), np.array([4, 5]), np.array([8, 6]))
+        array([0., 1., 2., 0., 0.])
+        """
+        return self._copied(slot, low, high, np.zeros)
+
+    def _copied(self, slot: Ints, low: Ints, high: Ints, room: Callable[..., Values]) -> Values:
+        """What is held of each stretch, each in its place."""
+        place = np.cumsum(high - low) - (high - low)
+        out = room((int((high - low).sum()), *self._empty.shape[1:]), self._empty.dtype)
+        if not self._batches:
+            return out
         index = self._made_index()
-        _, found, start, stop = self._pieces(slot, low, high)
+        stretch, found, start, stop = self._pieces(slot, low, high)
         lengths = stop - start
-        to, at = np.cumsum(lengths) - lengths, index.at[found] + start - index.first[found]
-        out: Values = np.empty((int(lengths.sum()), *self._empty.shape[1:]), self._empty.dtype)
+        to, at = place[stretch] + start - low[stretch], index.at[found] + start - index.first[found]
         source = index.batch[found]
         for number in np.unique(source):
             mine = source == number

@@ -15,6 +15,7 @@ from hydrophone.model.batch import Batch, Ints, Joint, Mask
 from hydrophone.model.family import Family
 from hydrophone.model.key_table import KeyTable
 from hydrophone.model.marks import Mark, Marks, forget_slots, lowest_marks
+from hydrophone.model.nested import NestedPlan
 from hydrophone.model.state import KeptRows, SlotArrays, State
 
 __all__ = ["Joint", "Kernel", "Marks", "Stateless"]
@@ -37,6 +38,8 @@ class Kernel:
         The keys of the inputs' scope (the pipeline sets it).
     out_keys : KeyTable
         The keys of the output's scope; another table only where the operator changes the key.
+    nested : NestedPlan
+        What runs the plan inside the operator, where its node is a host (`Node.hosted`; the pipeline sets it).
     keyed : bool
         Whether `advance` takes and returns marks per key; otherwise it gets one mark for all keys, and returns one.
     """
@@ -45,6 +48,7 @@ class Kernel:
     keyed: ClassVar[bool] = False
     keys: KeyTable
     out_keys: KeyTable
+    nested: NestedPlan
     announced: tuple[Mark, ...] = ()
 
     def step(self, port: int, batch: Batch) -> Iterable[Batch]:

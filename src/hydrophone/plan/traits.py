@@ -94,6 +94,16 @@ class Traits:
         """The input's columns that are these key columns of the output of a row operator; None where one is computed."""
         return names
 
+    # --- a plan inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def hosted(self) -> Any:
+        """The plan that the engine runs inside this operator, over the same keys; its leaves are ports. None: there is none.
+
+        The kernel finds what runs it in `Kernel.nested`.
+        """
+        return None
+
     # --- families ---------------------------------------------------------------------------------------------------------
 
     @property
