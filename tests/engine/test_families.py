@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -177,6 +178,28 @@ def test_what_is_kept_is_shown_for_each_member() -> None:
         run(plan, one, 0, 3 * TURN)
         assert one.stations[root].waiting == waiting
     assert sum(together) > 3 and pipeline.state_bytes > 0
+
+
+def test_who_looks_at_a_member_from_another_thread_waits_for_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Graph.nodes` asks for the state of members while a region works: their open intervals must not get lost."""
+    plan = lower([q.node for q in detectors()])
+    pipeline = Pipeline(plan.roots)
+    family = pipeline.stations[plan.roots[0]].family
+    lookers, joined = list[threading.Thread](), family.kernel._joined
+
+    def looked_at(pieces: Any) -> Any:
+        lookers.append(threading.Thread(target=lambda: pipeline.stations[plan.roots[0]].nbytes))
+        lookers[-1].start()
+        lookers[-1].join(0.02)  # it ends later, unless nothing holds it up
+        return joined(pieces)
+
+    monkeypatch.setattr(family.kernel, "_joined", looked_at)
+    run(plan, pipeline)
+    for looker in lookers:
+        looker.join()
+    assert lookers
+    for root in plan.roots:
+        same(drained(pipeline, root), alone(plan, root))
 
 
 def test_readers_of_members_run_behind_them() -> None:

@@ -147,6 +147,23 @@ def fake(**fields: Any) -> Any:
     return SimpleNamespace(**{"share": 0.0, "weight": 1.0, "outputs": [], **fields}) if fields else object()
 
 
+def test_a_region_that_rests_sees_the_keys_of_other_sources() -> None:
+    """Two sources have the keys of one table. A sweep asks a region that got nothing which keys it needs: none of the other source."""
+    schema = pa.schema([("key", pa.int64()), *SCHEMA])
+    one, other = (hp.from_arrow(schema, key="key", time="ts", progress=hp.ordered(), name=n) for n in ("one", "other"))
+    with hp.Graph(scheduler=hp.OperatorThreads()) as graph:
+        graph.subscribe(one.tumble(10).agg(n=hp.count()), print)
+        graph.push(one, {"key": [0], **numbers(0)})
+        graph.flush()
+        for at in range(5):
+            graph.push(other, {"key": [1 + at], **numbers(at)})
+        (table,) = graph._graph.pipeline.scopes.values()
+        assert table.live == 2, (
+            "the key with an open window, and that of the last row, which is given out after the sweep"
+        )
+        graph.close(now=True)
+
+
 def test_time_goes_by_weight_and_none_starves() -> None:
     order, ran = Shares(), dict[str, int]()
     for name, weight in (("a", 3.0), ("b", 1.0), ("c", 0.01)):
@@ -228,6 +245,30 @@ def test_an_error_fails_what_is_above_it_and_nothing_else(scheduler: Scheduler) 
         graph.flush()
         assert one.done and "in a function" in str(one.error) and isinstance(sink.error, ZeroDivisionError)
     assert other.error is None and len(values(found, "sample" if "sample" in found[0].column_names else "value")) >= 19
+
+
+@pytest.mark.parametrize("scheduler", THREADED[:2], ids=str)
+def test_who_exits_in_a_thread_of_operators_fails_and_does_not_end_the_thread(scheduler: Scheduler) -> None:
+    rows, found = pushed(), list[pa.Table]()
+
+    def leave(_: Any) -> None:
+        raise SystemExit(3)
+
+    def leave_above(windows: np.ndarray) -> np.ndarray:
+        if np.any(windows > 2):
+            raise SystemExit(3)
+        return windows
+
+    with hp.Graph(scheduler=scheduler) as graph:
+        high = rows.where(hp.col("value") > 0)
+        sink = graph.subscribe(high.select("value"), leave)
+        function = graph.subscribe(rows.signal("value").sample(1, fill=hp.hold()).window(2).map(leave_above), print)
+        graph.subscribe(high, found.append)
+        for t in range(1, 6):
+            graph.push(rows, numbers(t))
+        graph.flush(timeout=60)
+        assert "SystemExit: 3" in str(sink.error) and "SystemExit: 3" in str(function.error)
+        assert values(found) == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 @pytest.mark.parametrize("scheduler", THREADED[:2], ids=str)

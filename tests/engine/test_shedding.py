@@ -280,6 +280,24 @@ def test_queries_lose_as_much_as_they_tolerate_and_share_what_they_have_in_commo
         assert (one.subscription.skipped > 0) == (factor > 0)
 
 
+@pytest.mark.parametrize("scheduler", [hp.DepthFirst(), hp.OperatorThreads()])
+def test_queries_of_a_family_lose_what_each_tolerates(scheduler: Any) -> None:
+    """Filters that differ in a number run as one, and yet each has a gate of its own; also where rows of earlier turns still wait."""
+    rows, data = pushed(), numbers(0, 2000)
+    queries = {t: lambda s, least=least: s.where(hp.col("n") >= least) for t, least in ((0.8, 100), (0.4, 300))}
+    with hp.Graph(shed=hp.shed.fixed(0.4, strategy="tolerance"), scheduler=scheduler) as graph:
+        watched = {t: Watched(graph, query(rows), tolerance=t) for t, query in queries.items()}
+        for start in range(0, 1000, 50):
+            graph.push(rows, data.slice(start, 50))
+        graph.shed(rows, None)
+        for start in range(1000, 2000, 50):
+            graph.push(rows, data.slice(start, 50))
+    # 0.4 of two queries is 0.8 in all: 0.6 and 0.2 are equally far from what they tolerate.
+    for tolerance, factor in ((0.8, 0.6), (0.4, 0.2)):
+        kept = pa.concat_tables([left(data.slice(0, 1000), factor), data.slice(1000)])
+        assert watched[tolerance].rows() == answer_over(queries[tolerance], kept)
+
+
 def test_the_straggler_alone_loses_rows() -> None:
     rows, data = pushed(), numbers(0, 2000)
     quick = lambda s: s.tumble(50).agg(n=hp.count())  # noqa: E731

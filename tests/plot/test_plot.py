@@ -335,6 +335,10 @@ def test_panels_share_their_time(tmp_path: Path) -> None:
     assert (tmp_path / "panels.png").stat().st_size > 10_000
     with pytest.raises(hp.ParameterError, match="at least one query"):
         hp.plot.panels()
+    for queries in ((query, query.welch(64)), (query.welch(64), query)):
+        with pytest.raises(hp.ParameterError, match="axis of frequencies"):
+            hp.plot.panels(*queries, path=tmp_path / "empty.png")
+    assert not (tmp_path / "empty.png").exists()
 
 
 def test_overlay_draws_the_events_of_the_same_key(tmp_path: Path) -> None:

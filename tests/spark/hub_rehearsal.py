@@ -46,13 +46,13 @@ class HubRehearsal:
         self.pin = none
         self.advance([], {})
 
-    def subscribe(self, query: Query, name: str, start: Any = "settled") -> None:
+    def subscribe(self, query: Query, name: str, start: Any = "settled", token: str | None = None) -> None:
         plan = self.folder.registry.put(HubPlan(without_data(query.node), None, "rows"))
-        self.folder.requests.add("subscribe", name=name, plan=plan, token=name, start=start)
+        self.folder.requests.add("subscribe", name=name, plan=plan, token=token or name, start=start)
 
     def ask(self, what: str, name: str, **said: Any) -> None:
         said = {"at": None, "now": False} | said if what == "unsubscribe" else said
-        self.folder.requests.add(what, name=name, **said)
+        self.folder.requests.add(what, **{"name": name, "token": name} | said)
 
     def run(self, rows: Mapping[int, pa.Table], marks: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
         """One micro-batch: rows by source, and what they say of time where that is not theirs."""

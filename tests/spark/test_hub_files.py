@@ -8,12 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.spark.hub_rehearsal import HubRehearsal
 
 import hydrophone as hp
+from hydrophone.connect.sink import Sink
+from hydrophone.model.time import MAX_TIME
 from hydrophone.spark.hub import registry
 from hydrophone.spark.hub.folders import explained
+from hydrophone.spark.hub.joining import Wanted, ask
 from hydrophone.spark.hub.pins import Pin, Pins
 from hydrophone.spark.hub.registry import Registry
 from hydrophone.spark.hub.requests import Requests
@@ -111,7 +115,7 @@ def test_who_pins_second_finds_what_the_first_has_pinned(tmp_path: Path) -> None
 
 def test_requests_have_numbers_without_a_hole(tmp_path: Path) -> None:
     requests = Requests(tmp_path / "requests")
-    threads = [threading.Thread(target=lambda: requests.add("pause", name="a")) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: requests.add("pause", name="a", token="a")) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -129,7 +133,8 @@ def test_requests_have_numbers_without_a_hole(tmp_path: Path) -> None:
         ("[1]", "is no request"),
         ('{"ask": "drop tables"}', "is no request"),
         ('{"ask": "pause"}', "is no request"),
-        ('{"ask": "pause", "name": 3}', "name is 3"),
+        ('{"ask": "pause", "name": "n"}', "is no request"),
+        ('{"ask": "pause", "name": 3, "token": "n"}', "name is 3"),
     ],
 )
 def test_what_is_no_request_is_left_out(tmp_path: Path, text: str, said: str) -> None:
@@ -171,6 +176,36 @@ def test_what_a_hub_refuses(tmp_path: Path) -> None:
     hub.folder.requests.add("subscribe", name="x", plan=plan, token="x", start="settled")
     assert "is no query" in refusal(hub)
     assert [q.name for q in hub.pin.queries] == ["n"]
+
+
+def test_who_has_a_query_that_has_ended_does_not_end_a_later_one_of_its_name(tmp_path: Path) -> None:
+    hub = HubRehearsal(tmp_path, [READINGS])
+    hub.subscribe(counts(READINGS), "n", token="first")
+    hub.run({0: table(1, 2, 30)})
+    hub.ask("unsubscribe", "n", now=True, token="first")
+    hub.subscribe(counts(READINGS), "n", token="second")
+    for what in ("unsubscribe", "pause", "resume"):
+        hub.ask(what, "n", token="first")
+        assert "this query 'n' has ended, and another one has its name" in refusal(hub)
+    assert [(q.token, q.paused, q.end) for q in hub.pin.queries] == [("second", None, MAX_TIME)]
+
+
+def test_a_sink_in_memory_is_known_before_the_hub_hears_of_its_query(tmp_path: Path) -> None:
+    """Else a quick micro-batch finds no place for its results, and the query fails."""
+    (tmp_path / "live").mkdir()
+    pq.write_table(pa.table({"k": [1], "t": [1], "v": [0.5]}), tmp_path / "live" / "first.parquet")
+    live = hp.read.parquet(tmp_path / "live", key="k", time="t", progress=hp.delayed(5))
+    hub = HubRehearsal(tmp_path / "hub", [live])
+    asked: list[list[int]] = []
+
+    class Memory(dict[str, Sink]):
+        def __setitem__(self, token: str, sink: Sink) -> None:
+            asked.append(hub.folder.requests.numbers())
+            super().__setitem__(token, sink)
+
+    wanted, memory = Wanted(counts(live).node, hp.write.memory(), "n", "settled", "rows"), Memory()
+    token, request = ask(hub.folder, hub.folder.sources, wanted, memory=memory)
+    assert asked == [[]] and hub.folder.requests.numbers() == [request] == [0] and memory[token] is wanted.to
 
 
 # --- what runs --------------------------------------------------------------------------------------------------------

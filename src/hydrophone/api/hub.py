@@ -193,9 +193,7 @@ class Hub:
         form = emit.check_shape(query.node.type, shape)
         begin = str(start) if start in joining.STARTS else instant(start)
         wanted = joining.Wanted(query.node, to, name, begin, form)
-        token, request = joining.ask(self._folder, self._settings.sources, wanted, self._spark)
-        if to.in_process:
-            self._memory[token] = to
+        token, request = joining.ask(self._folder, self._settings.sources, wanted, self._spark, self._memory)
         return HubQuery(self, self._folder, name, token, request)
 
     @public

@@ -42,7 +42,7 @@ def from_numpy(
     Parameters
     ----------
     x : array, or mapping of keys to arrays
-        One dimension of numbers, or two: frames and channels. NaN is a value.
+        One dimension of numbers, or two: frames and channels. NaN is a value. No copy is made: what is changed later changes answers.
     rate : str
         Samples in a second (``"25.6kHz"``), or their spacing (``"1ms"``).
     start : instant

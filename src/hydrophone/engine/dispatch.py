@@ -177,6 +177,8 @@ class Dispatcher:
                     self.pipeline.work(buffer, what)
                     if region.roots:
                         self._give(region)
+                except BaseException as error:  # such as SystemExit: the thread goes on for the other regions
+                    self.pipeline.fail(buffer.roots, _exception(error))
                 finally:
                     self._lock.acquire()
                 self._ended += 1
@@ -205,8 +207,8 @@ class Dispatcher:
         region.is_delivering = True
         try:
             self._deliver(region.roots)
-        except Exception as error:
-            self.pipeline.fail(region.roots, error)
+        except BaseException as error:
+            self.pipeline.fail(region.roots, _exception(error))
         finally:
             region.is_delivering = False
 
@@ -229,7 +231,7 @@ class Dispatcher:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing waits and no region runs."""
+        """Whether nothing waits and no region runs; to be asked with the lock, or in the only thread."""
         return not self._waiting and not self._running
 
     @property
@@ -265,7 +267,11 @@ class Dispatcher:
             if self._shifts:
                 self._run_here(lambda: False)
             return True
-        return self.is_quiet
+        with self._lock:
+            found = self.is_quiet
+        if found:
+            self._refresh_all()
+        return found
 
     def quiet(self, timeout: float | None = None) -> bool:
         """Wait until nothing waits and no region runs; return whether that is so. With a timeout of 0 it only looks.
@@ -279,9 +285,13 @@ class Dispatcher:
             if self._stopped:
                 raise Stopped
         if found:
-            for region in self.regions:
-                region.refresh()
+            self._refresh_all()
         return found
+
+    def _refresh_all(self) -> None:
+        """Let all operators see all keys, also those that had no batch or mark since keys of another source came."""
+        for region in self.regions:
+            region.refresh()
 
     def finish(self, patience: float = PATIENCE) -> bool:
         """Wait until all is quiet, as long as anything goes on: False if sinks alone are waited for, and none comes back."""
@@ -300,6 +310,11 @@ class Dispatcher:
             for worker in self._workers:
                 worker.wake.notify()
             self._changed.notify_all()
+
+
+def _exception(error: BaseException) -> Exception:
+    """What a subscription fails with."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _Shift:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,6 +35,8 @@ class FamilyStation:
         self.kernel = kernels[0].together(kernels)
         self.keys = self.kernel.keys = members[0].keys
         self._joined = False
+        # Who looks at a member takes back its state, maybe while another thread works.
+        self._lock = threading.RLock()
 
     @property
     def live(self) -> bool:
@@ -46,20 +49,29 @@ class FamilyStation:
         return next((m for m in self.members if m.live), None)
 
     def step(self, port: int, batch: Batch) -> Onward:
-        """Do the work of all members for one batch. If it fails, each member does its own, so that errors are those of each alone."""
+        """Do the work of all members for one batch.
+
+        Where rows are left out for some of them, or the work fails, each member does its own: so that errors are those of each alone.
+        """
+        if any(m.gated for m in self.members):
+            return self._apart(port, batch)
         begin = time.perf_counter()
-        self.join()
         try:
-            given = self.kernel.take(batch)
+            with self._lock:
+                self.join()
+                given = self.kernel.take(batch)
         except Exception:
-            self.part()
-            return Onward([(member, port, batch) for member in reversed(self.members) if member.live])
+            return self._apart(port, batch)
         seconds = (time.perf_counter() - begin) / len(self.members)
         rows = size(batch)
         for member in self.members:
             if member.meter is not None:
                 member.meter.took(rows, seconds)
         return self.handed(given)
+
+    def _apart(self, port: int, batch: Batch) -> Onward:
+        self.part()
+        return Onward([(member, port, batch) for member in reversed(self.members) if member.live])
 
     def handed(self, given: Given) -> Onward:
         """Results put where they are drained; those that somebody reads are to be delivered."""
@@ -80,9 +92,10 @@ class FamilyStation:
     def advance(self) -> tuple[Marks, Given, Sequence[Mark]]:
         """The marks of the input, what the members give at these, and their output marks."""
         begin = time.perf_counter()
-        self.join()
-        marks = self.members[0].marks()
-        given, found = self.kernel.advance(marks)
+        with self._lock:
+            self.join()
+            marks = self.members[0].marks()
+            given, found = self.kernel.advance(marks)
         seconds = (time.perf_counter() - begin) / len(self.members)
         for member in self.members:
             if member.meter is not None:
@@ -101,9 +114,10 @@ class FamilyStation:
 
     def part(self) -> None:
         """Give the members their state, if it is here."""
-        if self._joined:
-            self.kernel.part()
-            self._joined = False
+        with self._lock:
+            if self._joined:
+                self.kernel.part()
+                self._joined = False
 
     def retire(self) -> None:
         """Come to an end: members were added, dropped or failed."""
@@ -113,9 +127,10 @@ class FamilyStation:
 
     def forgettable(self) -> Mask:
         """Slots that no member needs."""
-        self.join()
-        self.kernel.keys = self.keys  # all of them: nothing works now
-        return self.kernel.forgettable()
+        with self._lock:
+            self.join()
+            self.kernel.keys = self.keys  # all of them: nothing works now
+            return self.kernel.forgettable()
 
 
 NEXT_BATCH = -1

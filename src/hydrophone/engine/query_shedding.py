@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from hydrophone.engine.dispatch import Dispatcher
 from hydrophone.engine.meter import Meter
 from hydrophone.engine.pipeline import Pipeline
 from hydrophone.engine.shedding import Strategy
@@ -29,6 +30,7 @@ class Queries(Protocol):
     """What this needs to know of a running graph; see `hydrophone.engine.graph.RunningGraph`."""
 
     turns: Turns
+    dispatcher: Dispatcher
     subscriptions: list[Subscription]
     meters: dict[Node, Meter]
 
@@ -70,6 +72,7 @@ class QueryShedding:
         self._graph = graph
         self.factors: dict[Node, float] = {}
         self._gated: dict[Station, Step] = {}  # as they were without a gate
+        self._gates_for: Any = None  # what the gates of the last turn depend on
         self._spent: dict[Node, float] = {}
         self._costs: dict[Node, float] = {}
 
@@ -119,9 +122,14 @@ class QueryShedding:
     # --- gates --------------------------------------------------------------------------------------------------------
 
     def _set_gates(self) -> None:
-        """Take away the gates of the last turn, and put new ones where rows are left out."""
+        """Take away the gates of the last turn, and put new ones where rows are left out; rows of earlier turns pass the old ones."""
+        wanted = self.factors, self._graph.used()
+        if wanted == self._gates_for or not (self.factors or self._gated):
+            return
+        self._gates_for = wanted
+        self._graph.dispatcher.quiet()
         for station, step in self._gated.items():
-            station.step = step
+            station.step, station.gated = step, False
         self._gated = {}
         for root, factor in self.factors.items():
             readers = [s for s in self._graph.subscriptions if s.root == root]
@@ -129,6 +137,7 @@ class QueryShedding:
             for entry in list(self._entries(root)):
                 self._gated.setdefault(entry.station, entry.station.step)
                 entry.station.step = partial(_gated, entry.station.step, entry, factor, readers)
+                entry.station.gated = True
                 gated.add(entry.station.node)
             for node in root.topological():
                 if not gated.isdisjoint(node.inputs):

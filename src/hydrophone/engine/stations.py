@@ -83,6 +83,7 @@ class Station:
     live : whether a root that has not failed needs it
     relatives : what stations have in common that can run as one; None: this one runs by itself
     family : what runs it together with others
+    gated : whether rows are left out for it alone, so that it does its own work
     meter : what it takes, gives and costs, where somebody counts
     """
 
@@ -103,6 +104,7 @@ class Station:
         self.out: list[Batch] | None = None
         self.live = True
         self.family: Any = None
+        self.gated = False
         self.meter: Any = None
         self._prepare()
 

@@ -149,7 +149,8 @@ def panels(
 ) -> list[Axes]:
     """Draw queries below each other over one axis of time; the parameters are those of `plot`.
 
-    A key is meant for the queries that have one.
+    A key is meant for the queries that have one. A query with one spectrum per key, such as `welch` of a whole signal, has no axis of
+    time and is refused.
 
     Examples
     --------
@@ -167,6 +168,11 @@ def panels(
             if axes is not made[0]:
                 share_time(axes, made[0])
             plot(query, key=key if query.node.type.key.names else None, start=start, end=end, ax=axes)
+            if not axes.get_xlabel().startswith("time"):
+                raise ParameterError(
+                    f"panels: {query.node.type.describe()} with one spectrum per key has an axis of frequencies, and no time",
+                    hint="draw it by itself: plot(query)",
+                )
         for axes in made[:-1]:
             axes.set_xlabel("")
     return made

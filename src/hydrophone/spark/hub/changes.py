@@ -165,11 +165,18 @@ def name_used(name: str) -> ParameterError:
     )
 
 
-def _running(pin: Pin, name: str, what: str) -> PinnedQuery:
+def _running(pin: Pin, said: Mapping[str, Any], what: str) -> PinnedQuery:
+    """The query that is meant: not a later one of the same name."""
+    name = said["name"]
     query = pin.named(name)
     if query is None:
         running = ", ".join(q.name for q in pin.queries) or "none"
         raise ParameterError(f"{what}: no query {name!r} runs in this hub", hint=f"running: {running}")
+    if query.token != said["token"]:
+        raise ParameterError(
+            f"{what}: this query {name!r} has ended, and another one has its name",
+            hint=f"hub.query({name!r}) gives that one",
+        )
     return query
 
 
@@ -178,7 +185,7 @@ def _with(pin: Pin, query: PinnedQuery) -> Pin:
 
 
 def _unsubscribe(folder: HubFolder, pin: Pin, said: Mapping[str, Any], admit: object) -> Pin:
-    query = _running(pin, said["name"], "unsubscribe")
+    query = _running(pin, said, "unsubscribe")
     if said["now"]:
         end = min(query.end, max(query.start, query.mark))
         rest = tuple(q for q in pin.queries if q.number != query.number)
@@ -196,12 +203,12 @@ def _unsubscribe(folder: HubFolder, pin: Pin, said: Mapping[str, Any], admit: ob
 
 
 def _pause(folder: HubFolder, pin: Pin, said: Mapping[str, Any], admit: object) -> Pin:
-    query = _running(pin, said["name"], "pause")
+    query = _running(pin, said, "pause")
     return pin if query.paused is not None else _with(pin, replace(query, paused=max(query.start, query.frontier)))
 
 
 def _resume(folder: HubFolder, pin: Pin, said: Mapping[str, Any], admit: object) -> Pin:
-    query = _running(pin, said["name"], "resume")
+    query = _running(pin, said, "resume")
     if query.paused is None:
         return pin
     at = max(query.start, query.frontier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,11 +45,16 @@ class Wanted:
 
 
 def ask(
-    folder: HubFolder, sources: Sequence[Source], wanted: Wanted, spark: SparkSession | None = None
+    folder: HubFolder,
+    sources: Sequence[Source],
+    wanted: Wanted,
+    spark: SparkSession | None = None,
+    memory: MutableMapping[str, Sink] | None = None,
 ) -> tuple[str, int]:
     """Ask, and return the token of the query and the number of the request.
 
-    With a session the sink is claimed at once, so that one of another query is refused here; else the hub claims it.
+    With a session the sink is claimed at once, so that one of another query is refused here; else the hub claims it. A sink of this
+    process is put into `memory` before the hub hears of the query.
     """
     to = wanted.to if wanted.to.folder is None else wanted.to.moved(absolute_path(wanted.to.folder))
     _check(folder, sources, wanted, to)
@@ -57,6 +62,8 @@ def ask(
     token, stored = uuid.uuid4().hex, folder.registry.put(plan)
     if spark is not None:
         claim(folder, spark, PinnedQuery(0, wanted.name, token, stored, 0, 0))
+    if memory is not None and to.in_process:
+        memory[token] = to
     request = folder.requests.add("subscribe", name=wanted.name, plan=stored, token=token, start=wanted.start)
     return token, request
 

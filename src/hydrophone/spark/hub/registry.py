@@ -89,7 +89,9 @@ class Registry:
 
 @lru_cache(maxsize=512)
 def _load(path: Path, changed: int, size: int) -> Any:
-    data = path.read_bytes()
+    with path.open("rb") as file:
+        check_owner(path, os.fstat(file.fileno()))  # of what is read, whatever has come in its place since
+        data = file.read()
     if hashlib.sha256(data).hexdigest() != path.name:
         raise DataError(
             f"hub: the plan {path} was changed or is damaged: its bytes do not have the digest that is its name",
@@ -109,9 +111,9 @@ def _told(said: dict[str, Any]) -> str:
     return f"release {said.get('release')} on Python {said.get('python')} (format {said.get('format')})"
 
 
-def check_owner(path: Path) -> None:
+def check_owner(path: Path, about: os.stat_result | None = None) -> None:
     """Refuse a file or folder that somebody else owns or may write: what lies there may be run."""
-    found = path.stat()
+    found = about or path.stat()
     if found.st_uid != os.geteuid():
         raise DataError(
             f"hub: {path} belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}",

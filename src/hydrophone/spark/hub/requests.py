@@ -17,9 +17,9 @@ SUFFIX = ".request"
 
 _KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "subscribe": {"name": str, "plan": str, "token": str, "start": (str, int)},
-    "unsubscribe": {"name": str, "at": (int, type(None)), "now": bool},
-    "pause": {"name": str},
-    "resume": {"name": str},
+    "unsubscribe": {"name": str, "token": str, "at": (int, type(None)), "now": bool},
+    "pause": {"name": str, "token": str},
+    "resume": {"name": str, "token": str},
     "wake": {},
     "stop": {},
 }

@@ -127,15 +127,15 @@ class HubQuery:
                 f"unsubscribe: results up to {format_instant(frontier)} have been made, and at is {format_instant(end)}",
                 hint="an end that lies before them would take results back; now=True stops at once",
             )
-        self.folder.requests.add("unsubscribe", name=self.name, at=end, now=now)
+        self.folder.requests.add("unsubscribe", name=self.name, token=self.token, at=end, now=now)
 
     def pause(self) -> None:
         """From the next micro-batch on, results are not given; they never will be. State is kept."""
-        self.folder.requests.add("pause", name=self.name)
+        self.folder.requests.add("pause", name=self.name, token=self.token)
 
     def resume(self) -> None:
         """End a pause with the next micro-batch: what belongs to later instants than all that was made is given again."""
-        self.folder.requests.add("resume", name=self.name)
+        self.folder.requests.add("resume", name=self.name, token=self.token)
 
 
 def raised(said: dict[str, Any]) -> HydrophoneError:
