@@ -36,7 +36,7 @@ TYPES = (np.float64, np.float32)
 ROUNDING = {"float64": 1e-9, "float32": 1e-3}
 """By how much answers may differ, relative to the largest value: single precision loses digits in other places than double."""
 
-_RUNS = "batches describe explain head live plot save segments start to_arrow to_csv to_pandas to_parquet to_spark group_delay"
+_RUNS = "batches describe explain head live plot save segments start to_arrow to_csv to_pandas to_parquet to_spark group_delay frequencies"
 NO_OPERATORS = frozenset(_RUNS.split())
 """Methods that run or describe a query."""
 
@@ -47,9 +47,9 @@ WITHOUT_PEER = {
         "names or views, no work": "key_by select channel events shift shift_time shift_to union interleave deinterleave",
         "episodes of one status": "frames trailing",
         "other names of window and unwindow": "rewindow dewindow",
-        "lifetimes": "alter chop coincidence extend point_at_end stitch snapshot join anti_join semi_join without distinct",
+        "lifetimes": "alter chop coincidence dead_time extend lasting point_at_end stitch snapshot join anti_join semi_join without distinct",
         "a band of time, a pattern, a sample at random": "band_join pattern reservoir",
-        "no such filter or band there": "hampel cfar cfar_score trigger trim_peak mel_bands octave_bands",
+        "no such filter or band there": "hampel cfar cfar_score trigger trim_peak band_power mel_bands octave_bands",
         "rows to a grid, holes and windows around events": "snap continuous epochs count_window",
         "channels": "norm",
     }.items()
