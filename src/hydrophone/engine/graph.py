@@ -438,6 +438,7 @@ class RunningGraph:
         for reader in readers:
             if not batches:
                 reader.see(last, mark)
+                reader.give((), mark)
                 continue
             mine = batches if reader.open else gated_by(batches, reader.spans())
             if mine is not batches or reader.shape not in whole:
