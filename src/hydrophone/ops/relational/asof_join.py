@@ -238,7 +238,7 @@ def _at_the_end(mark: int) -> int:
 
 
 def neighbours(
-    left: Events, right: Events, direction: str, slots: int, tolerance: int, exact: bool
+    left: Events, right: Events, direction: str, slots: int, tolerance: int, exact: bool = True
 ) -> tuple[Events, Events, Ints, Ints]:
     """Both sides in some order, and for every left event the rows of the last right one until then and of the first from then on.
 

@@ -116,6 +116,8 @@ class AverageKernel(GridKernel[Windows]):
 class WholeAverageKernel(GridKernel[Windows]):
     """Per key the sum of all windows, how many there are, and where the last one ends."""
 
+    keyed = True
+
     def __init__(self, kind: WindowedType, out: WindowedType) -> None:
         super().__init__(kind.timebase)
         self.shape = (kind.channels, kind.length) if kind.channels else (kind.length,)
