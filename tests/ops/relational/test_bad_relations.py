@@ -93,7 +93,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
         ("remove must undo add", "leave remove out"),
     ),
     ("clip", ParameterError, lambda: lives().clip(0), ("clip: the longest lifetime must be positive, got 0",)),
-    ("extend", ParameterError, lambda: lives().extend("-1s"), ("extend: by must be positive",)),
+    ("extend", ParameterError, lambda: lives().extend(0), ("extend: by must not be 0",)),
     ("alter", ParameterError, lambda: lives().alter(0), ("alter: duration must be positive",)),
     ("chop", ParameterError, lambda: lives().chop(0), ("chop: every must be positive",)),
     ("union-nothing", ParameterError, lambda: hp.union(), ("union: needs at least one stream",)),
@@ -157,7 +157,7 @@ BUILT: list[tuple[str, type[HydrophoneError], Callable[[], Any], tuple[str, ...]
     (
         "asof-line-strict",
         ParameterError,
-        lambda: points().asof_join(points().select("n"), direction="interpolated", tolerance=5, exact=False),
+        lambda: points().asof_join(points().select("v"), direction="interpolated", tolerance=5, exact=False),
         ("exact=False has no meaning",),
     ),
     ("lasting-negative", ParameterError, lambda: lives().lasting("-1s"), ("at_least must not be negative",)),

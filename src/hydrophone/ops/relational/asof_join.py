@@ -73,7 +73,10 @@ class AsofJoin(Limited):
                 hint="which of two right events that are equally far is the nearest",
             )
         if self.ties != "earlier" and self.direction != "nearest":
-            raise ParameterError(f"asof_join: ties={self.ties!r} needs direction='nearest', got {self.direction!r}")
+            raise ParameterError(
+                f"asof_join: ties={self.ties!r} needs direction='nearest', got {self.direction!r}",
+                hint="only the nearest may be two: one before and one after",
+            )
         if not self.exact and self.direction == "interpolated":
             raise ParameterError(
                 "asof_join: exact=False has no meaning with direction='interpolated'",

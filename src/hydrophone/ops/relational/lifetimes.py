@@ -135,6 +135,8 @@ class Extend(Node):
 
     def check(self) -> None:
         """A duration that ends."""
+        if self.by == 0:
+            raise ParameterError("extend: by must not be 0", hint='"5s" makes lifetimes longer, "-5s" shorter')
         check_span(abs(self.by), "extend", "by")
 
     def output_type(self, x: StreamType) -> StreamType:
