@@ -16,6 +16,7 @@ from hydrophone.apps.soccer.evaluate import GRID, judge, results
 from hydrophone.apps.soccer.simulate import Match
 from hydrophone.apps.soccer.truth import Truth
 from hydrophone.cli.progress_bar import working
+from hydrophone.engine.emit import result_schema
 from hydrophone.errors import ParameterError
 
 
@@ -111,6 +112,8 @@ def replay(match: Match, seconds: float, speed: float) -> dict[str, pa.Table]:
     >>> from hydrophone.apps.soccer.simulate import Match
     >>> sorted(replay(Match(seed=1, seconds=20), 2, 1000.0))
         0:00  A6 hits the ball
+        0:02  B7 hits the ball
+        0:02  B7 hits the ball
     ['attempts', 'hits', 'paces', 'possessions', 'visits']
     """
     import hydrophone as hp
@@ -142,7 +145,8 @@ def replay(match: Match, seconds: float, speed: float) -> dict[str, pa.Table]:
                     graph.push(source, rows.slice(low, high - low))
     graph.run()
     graph.close()
-    return {name: pa.concat_tables(found) if found else queries[name].head(0) for name, found in parts.items()}
+    nothing = {name: result_schema(query.node.type).empty_table() for name, query in queries.items()}
+    return {name: pa.concat_tables([nothing[name], *found]) for name, found in parts.items()}
 
 
 def _clock(t: int) -> str:

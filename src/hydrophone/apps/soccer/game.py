@@ -79,7 +79,7 @@ def interruptions(stops: pa.Table) -> hp.Stream:
     >>> from hydrophone.apps.soccer.simulate import Match
     >>> from hydrophone.apps.soccer.truth import Truth
     >>> game.interruptions(Truth(Match(seed=1, seconds=60)).interruptions()).to_arrow().column_names
-    ['t', 'end']
+    ['t', 'end', 'mark']
     """
     table = stop_rows(stops)
     return hp.from_arrow(table, time="t", end="end", progress=hp.punctuated("mark"), name="interruptions")

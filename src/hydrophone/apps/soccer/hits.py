@@ -62,7 +62,7 @@ def hits(match: hp.Stream) -> hp.Stream:
     >>> from hydrophone.apps.soccer.hits import hits
     >>> from hydrophone.apps.soccer.simulate import Match
     >>> hits(game.from_tables(Match(seed=1, seconds=20).blocks(-1, 1))).select("player", "ball").to_arrow().to_pylist()
-    [{'t': 10753295594000, 'player': 'A6', 'ball': 4}]
+    [{'t': 10753295000000, 'player': 'A6', 'ball': 4}]
     """
     legs = game.legs(match).select("x", "y", "z")
     # Every jump once for each leg, with the last place of that leg.
