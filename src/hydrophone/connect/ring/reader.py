@@ -15,6 +15,7 @@ from hydrophone.connect.ring import byte_locks
 from hydrophone.connect.ring.memory import (
     CURSOR,
     DROPPED,
+    EPOCH,
     FAILED,
     GENERATION,
     MESSAGE_HEADER,
@@ -78,7 +79,7 @@ class RingReader:
         self._line = self.memory.line(self._number)
         self._generation = int(self._line[GENERATION])
         self._cursor = int(self._line[CURSOR])
-        self._epoch: int | None = None
+        self._epoch = int(self.memory.words[EPOCH])
         self._looked = time.monotonic()
 
     def _join(self) -> int:
@@ -188,7 +189,7 @@ class RingReader:
             )
 
     def _check_epoch(self, epoch: int) -> None:
-        if self._epoch is not None and epoch != self._epoch and self._lost == "error":
+        if epoch != self._epoch and self._lost == "error":
             raise DataError(
                 f"read.ring: another writer has taken over {self.memory.path}",
                 hint='rows between the two may be missing; lost="wait" goes on with the new writer',
